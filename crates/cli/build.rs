@@ -1,7 +1,7 @@
-//! Tells the command from which commit it is built: `LINWRIGHT_VERSION` is `0.1.0 (abc1234
-//! 2026-11-23)`, and `LINWRIGHT_COMMIT` is `abc1234`, both with `-dirty` after the commit where
-//! what goes into the program was changed since. Built from anything but a checkout, the version
-//! stands alone and the commit is empty.
+//! Passes the commit to the build: `LINWRIGHT_VERSION` is `0.1.0 (abc1234 2026-11-23)`, and
+//! `LINWRIGHT_COMMIT` is `abc1234`, both with `-dirty` after the commit if the sources of the
+//! program have uncommitted changes. Built from anything but a checkout, the version has no suffix
+//! and the commit is empty.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +30,7 @@ pub(crate) struct Commit {
     pub(crate) date: String,
 }
 
-#[allow(clippy::print_stdout, reason = "this is how cargo is told")]
+#[allow(clippy::print_stdout, reason = "cargo reads these lines")]
 fn main() {
     // Cargo runs it in the package's folder. With a copied target directory, it was compiled in
     // another checkout, whose path it would have from `env!`.

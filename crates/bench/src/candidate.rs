@@ -58,7 +58,8 @@ pub(super) struct Candidate<T: Scalar> {
     grads: Grads<T>,
     tape: Tape<T>,
     ws: Workspace<T>,
-    /// Calls per timing, for each pass of the plan; `None` if the operator lacks the pass.
+    /// Calls per timing, for each pass of the plan; `None` if the operator does not support the
+    /// pass.
     calls: Vec<Option<u32>>,
     /// Seconds per call, for each pass and round.
     pub(super) seconds: Vec<Vec<f64>>,
@@ -193,7 +194,7 @@ impl<T: Scalar> Candidate<T> {
     }
 
     fn inversion(&mut self, pass: Pass, rows: &mut Rows<T>) -> Result<Duration, BenchError> {
-        // Mutable access to parameters makes the operator discard what it derived from them.
+        // Mutable access to parameters makes the operator discard derived values.
         drop(self.op.map_mut().params_mut());
         let Self { op, ws, .. } = self;
         let Some(invertible) = op.map().invertible() else { return Ok(Duration::ZERO) };

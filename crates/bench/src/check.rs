@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Largest allowed difference from the oracle by type, relative to the largest output or one: for
 /// `f32` that of the conformance suite, for `f64` scaled by the ratio of the precisions.
 const TOLERANCES: [(&str, f64); 2] = [("f32", 2e-3), ("f64", 4e-12)];
-/// Share of it that is rounding error alone, some sixteen units in the last place of either type.
+/// Share of it due to rounding error, about sixteen units in the last place of either type.
 const ROUNDING: f64 = 1e-3;
 /// Number of compared rows.
 const ROWS: usize = 4;

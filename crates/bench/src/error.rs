@@ -30,9 +30,9 @@ pub enum BenchError {
         row: usize,
         /// Feature of the output.
         feature: usize,
-        /// What the operator computed.
+        /// Output of the operator.
         found: f64,
-        /// What the oracle computed.
+        /// Output of the oracle.
         expected: f64,
     },
     /// Non-finite numbers after a pass.

@@ -7,7 +7,7 @@
 //! the machine affects all of them; the median of the rounds is reported. Results are plain data,
 //! [`OperatorBench`].
 //!
-//! | pass | what is timed |
+//! | pass | timed |
 //! | --- | --- |
 //! | forward | rows of x to rows of y, without a tape |
 //! | backward | gradients of the parameters and of x, from dy and the tape of a forward pass |

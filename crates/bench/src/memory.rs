@@ -8,7 +8,7 @@ use linwright_tensor::parallel::ROW_BLOCK;
 use std::fs;
 
 /// Bytes that the first forward pass of an operator adds to the peak resident set, when inputs and
-/// outputs exist already: workspaces of all threads, and data that the operator derives from its
+/// outputs already exist: workspaces of all threads, and data that the operator derives from its
 /// parameters. File-backed pages, such as program code, do not count, and the threads are started
 /// before. `None` if the system does not report it: it is read from Linux's `/proc/self`.
 ///

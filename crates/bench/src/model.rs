@@ -30,7 +30,7 @@ impl ModelPlan {
     /// # Errors
     /// [`BenchError::Plan`].
     pub fn check(&self, positions: usize) -> Result<(), BenchError> {
-        // The last new token is no input.
+        // The last new token is not an input.
         let inputs = self.tokens.saturating_add(self.new_tokens.saturating_sub(1));
         if inputs <= positions {
             return Ok(());

@@ -1,7 +1,7 @@
-//! Failures: a number, and texts that wait for the next failure of the same thread.
+//! Failures: a number, and texts that are kept until the next failure of the same thread.
 //!
-//! C has no other way to return a text without memory of its own; the cell of a thread is the one
-//! place of this crate that outlives a call.
+//! C functions cannot return a text without allocating; the thread-local cell is the only state of
+//! this crate that outlives a call.
 
 use linwright::jobs::{Failure, FailureKind};
 use linwright::run::shown_message;
@@ -21,10 +21,10 @@ thread_local! {
     static LAST: RefCell<Texts> = RefCell::default();
 }
 
-/// Runs the work of a function: 0 for success, else the exit code, with the texts kept.
+/// Runs the work of a function: 0 for success, else the exit code, keeping the texts.
 ///
-/// A panic is a defect, or a contract of the header that was broken; handles whose work it
-/// interrupted hold no half-written numbers that a later call would read.
+/// A panic is a defect, or a violated contract of the header; interrupted handles have no partially
+/// written numbers that a later call would read.
 pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> i32 {
     // Without it the process ends without a line on the file that became shorter, as before.
     #[cfg(unix)]
@@ -39,7 +39,7 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> i32 {
     }
 }
 
-/// Runs work that only gives a number, `otherwise` if it fails.
+/// Runs work that returns a number, `otherwise` if it fails.
 pub(crate) fn number<T>(otherwise: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
     let mut found = otherwise;
     guarded(|| {
@@ -58,7 +58,7 @@ fn of_panic(panic: &(dyn Any + Send)) -> Failure {
 }
 
 fn keep(failure: &Failure) {
-    // Controls, zero bytes among them, are escaped in messages.
+    // Control characters including zero bytes are escaped in messages.
     let text = |text: &str| CString::new(shown_message(text)).unwrap_or_default();
     let message = text(failure.message());
     let hint = failure.advice().map(text).unwrap_or_default();
@@ -66,15 +66,15 @@ fn keep(failure: &Failure) {
 }
 
 /// Message of the thread's last failure, empty if there was none.
-#[allow(unsafe_code, reason = "a symbol of C has its own name")]
+#[allow(unsafe_code, reason = "exported C symbol")]
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub extern "C" fn linwright_last_error() -> *const c_char {
     LAST.with_borrow(|last| last.message.as_ptr())
 }
 
-/// What to do about the thread's last failure, empty if nothing is known.
-#[allow(unsafe_code, reason = "a symbol of C has its own name")]
+/// Hint for the thread's last failure, empty if there is none.
+#[allow(unsafe_code, reason = "exported C symbol")]
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub extern "C" fn linwright_last_hint() -> *const c_char {

@@ -2,12 +2,12 @@
 //!
 //! `include/linwright.h` is the interface and its documentation; a test compares its declarations
 //! with the functions here. Each function checks its pointers, calls the facade and returns 0 or
-//! the exit code that the command would have; the text of the failure waits for
-//! `linwright_last_error`. A panic ends at the boundary and is a failure like others.
+//! the exit code of the command; `linwright_last_error` returns the message. A panic is caught at
+//! the boundary and reported as a failure.
 //!
-//! What no check can see is the caller's to keep, and is what the reasons of the unsafe code here
-//! rest on: a pointer that is not null points to as many numbers as the header says, and a handle
-//! comes from its function, is used by one thread at a time, and is freed once.
+//! The caller must guarantee what cannot be checked, and the unsafe code relies on it: a non-null
+//! pointer points to as many numbers as stated in the header, and a handle comes from its function,
+//! is used by one thread at a time, and is freed once.
 
 mod failure;
 mod operator;
@@ -34,11 +34,11 @@ use linwright::jobs::{Failure, message_of};
 use linwright::tensor::parallel::{self, MAX_THREADS};
 use std::ffi::{CStr, c_char};
 
-/// The version, with its end.
+/// The version, with a terminating zero.
 const VERSION: &str = concat!(env!("LINWRIGHT_VERSION"), "\0");
 
 /// The version, such as `0.1.0 (abc1234 2026-11-23)`.
-#[allow(unsafe_code, reason = "a symbol of C has its own name")]
+#[allow(unsafe_code, reason = "exported C symbol")]
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub extern "C" fn linwright_version() -> *const c_char {
@@ -46,7 +46,7 @@ pub extern "C" fn linwright_version() -> *const c_char {
 }
 
 /// Sets the number of threads of all later work; 0 means all cores.
-#[allow(unsafe_code, reason = "a symbol of C has its own name")]
+#[allow(unsafe_code, reason = "exported C symbol")]
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub extern "C" fn linwright_set_threads(threads: usize) -> i32 {

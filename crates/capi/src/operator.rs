@@ -56,7 +56,7 @@ impl LinwrightOperator {
         T::of(self).ok_or_else(|| {
             let (own, asked) = (self.bits(), T::WIDTH);
             Failure::usage(format!("the operator has {own} bits, the function is for {asked}"))
-                .hint(format!("open it with bits {asked}"))
+                .hint(format!("open it with bits = {asked}"))
         })
     }
 }
@@ -75,7 +75,7 @@ fn length<T>(rows: usize, features: usize, name: &str) -> Result<usize, Failure>
 /// Opens an operator.
 ///
 /// # Safety
-/// As the header says: `path` is null or a text, `op` null or to a place for a handle.
+/// As in the header: `path` is null or a string, `op` null or points to a handle variable.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_operator_open(
@@ -84,10 +84,10 @@ pub unsafe extern "C" fn linwright_operator_open(
     op: *mut *mut LinwrightOperator,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a place for a handle, or refused.
+        // SAFETY: the pointer was checked.
         let place = unsafe { unique(op, "op") }?;
         *place = std::ptr::null_mut();
-        // SAFETY: a text, or refused.
+        // SAFETY: the pointer was checked.
         let path = unsafe { pointers::path(path, "path") }?;
         let double = match bits {
             0 => is_double(&path).map_err(of_file)?,
@@ -107,13 +107,14 @@ pub unsafe extern "C" fn linwright_operator_open(
 /// Frees an operator.
 ///
 /// # Safety
-/// As the header says: `op` is null, or comes from opening one and is used no more.
+/// As in the header: `op` is null, or an opened handle that is not used again.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_operator_free(op: *mut LinwrightOperator) {
     guarded(|| {
         if !op.is_null() {
-            // SAFETY: it was made by `Box::into_raw` and is freed once, as the caller promises.
+            // SAFETY: it was made by `Box::into_raw` and is freed once, as guaranteed by the
+            // caller.
             drop(unsafe { Box::from_raw(op) });
         }
         Ok(())
@@ -123,33 +124,33 @@ pub unsafe extern "C" fn linwright_operator_free(op: *mut LinwrightOperator) {
 /// Number of features in.
 ///
 /// # Safety
-/// As the header says: `op` is null or a handle.
+/// As in the header: `op` is null or a handle.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_operator_inputs(op: *const LinwrightOperator) -> usize {
-    // SAFETY: a handle, or refused.
+    // SAFETY: the handle was checked.
     number(0, || Ok(unsafe { shared(op, "op") }?.shape().inp))
 }
 
 /// Number of features out.
 ///
 /// # Safety
-/// As the header says: `op` is null or a handle.
+/// As in the header: `op` is null or a handle.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_operator_outputs(op: *const LinwrightOperator) -> usize {
-    // SAFETY: a handle, or refused.
+    // SAFETY: the handle was checked.
     number(0, || Ok(unsafe { shared(op, "op") }?.shape().out))
 }
 
 /// Bits of a number.
 ///
 /// # Safety
-/// As the header says: `op` is null or a handle.
+/// As in the header: `op` is null or a handle.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_operator_bits(op: *const LinwrightOperator) -> u32 {
-    // SAFETY: a handle, or refused.
+    // SAFETY: the handle was checked.
     number(0, || Ok(unsafe { shared(op, "op") }?.bits()))
 }
 
@@ -164,12 +165,12 @@ unsafe fn forward<T: Number>(
     y: *mut T,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         let op = unsafe { shared(op, "op") }?.of::<T>()?;
         let Shape { out, inp } = op.map().shape();
         let (given, wanted) = (length::<T>(rows, inp, "x")?, length::<T>(rows, out, "y")?);
         apart((x, given, "x"), (y, wanted, "y"))?;
-        // SAFETY: so many numbers, or refused; those of y are apart from those of x.
+        // SAFETY: the lengths were checked; y does not overlap x.
         let (x, y) = unsafe { (read(x, given, "x")?, write(y, wanted, "y")?) };
         let y = MatMut::new(y, rows, out);
         op.map().forward(MatRef::new(x, rows, inp), y, None, &mut Workspace::default());
@@ -189,15 +190,15 @@ unsafe fn backward<T: Number>(
     dx: *mut T,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         let op = unsafe { shared(op, "op") }?.of::<T>()?;
         let Shape { out, inp } = op.map().shape();
         let (given, wanted) = (length::<T>(rows, inp, "x")?, length::<T>(rows, out, "dy")?);
         apart((x, given, "x"), (dx, given, "dx"))?;
         apart((dy, wanted, "dy"), (dx, given, "dx"))?;
-        // SAFETY: so many numbers, or refused.
+        // SAFETY: the length was checked.
         let (x, dy) = unsafe { (read(x, given, "x")?, read(dy, wanted, "dy")?) };
-        // SAFETY: so many numbers, or refused; apart from those of x and dy.
+        // SAFETY: the length was checked; it does not overlap x and dy.
         let dx = unsafe { write(dx, given, "dx") }?;
         let (x, dy) = (MatRef::new(x, rows, inp), MatRef::new(dy, rows, out));
         let (mut tape, mut ws) = (Tape::default(), Workspace::default());
@@ -211,7 +212,7 @@ unsafe fn backward<T: Number>(
 /// Maps rows in single precision.
 ///
 /// # Safety
-/// As the header says: `op` is null or a handle, `x` null or to `rows` x inputs numbers, `y`
+/// As in the header: `op` is null or a handle, `x` null or points to `rows` x inputs numbers, `y`
 /// null or to `rows` x outputs.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
@@ -221,7 +222,7 @@ pub unsafe extern "C" fn linwright_operator_forward_f32(
     x: *const f32,
     y: *mut f32,
 ) -> i32 {
-    // SAFETY: as this function demands.
+    // SAFETY: the contract of this function.
     unsafe { forward(op, rows, x, y) }
 }
 
@@ -237,14 +238,14 @@ pub unsafe extern "C" fn linwright_operator_forward_f64(
     x: *const f64,
     y: *mut f64,
 ) -> i32 {
-    // SAFETY: as this function demands.
+    // SAFETY: the contract of this function.
     unsafe { forward(op, rows, x, y) }
 }
 
 /// Gradient of the input in single precision.
 ///
 /// # Safety
-/// As the header says: `op` is null or a handle, `x` and `dx` null or to `rows` x inputs
+/// As in the header: `op` is null or a handle, `x` and `dx` null or point to `rows` x inputs
 /// numbers, `dy` null or to `rows` x outputs.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
@@ -255,7 +256,7 @@ pub unsafe extern "C" fn linwright_operator_backward_f32(
     dy: *const f32,
     dx: *mut f32,
 ) -> i32 {
-    // SAFETY: as this function demands.
+    // SAFETY: the contract of this function.
     unsafe { backward(op, rows, x, dy, dx) }
 }
 
@@ -272,6 +273,6 @@ pub unsafe extern "C" fn linwright_operator_backward_f64(
     dy: *const f64,
     dx: *mut f64,
 ) -> i32 {
-    // SAFETY: as this function demands.
+    // SAFETY: the contract of this function.
     unsafe { backward(op, rows, x, dy, dx) }
 }

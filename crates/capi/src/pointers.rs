@@ -5,7 +5,7 @@ use linwright::jobs::Failure;
 use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
 
-/// Refuses a null or misaligned pointer, by the name that the header gives it.
+/// Rejects a null or misaligned pointer, by its name in the header.
 fn usable<T>(pointer: *const T, name: &str) -> Result<*const T, Failure> {
     if pointer.is_null() {
         return Err(Failure::usage(format!("{name} is null, expected a pointer")));
@@ -23,10 +23,10 @@ fn usable<T>(pointer: *const T, name: &str) -> Result<*const T, Failure> {
 /// A null pointer.
 ///
 /// # Safety
-/// A pointer that is not null is to a living object that nothing changes for `'a`.
+/// A pointer that is not null points to a live object that nothing changes during `'a`.
 pub(crate) unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
     let pointer = usable(pointer, name)?;
-    // SAFETY: not null and aligned; alive and unchanged as the caller promises.
+    // SAFETY: not null and aligned; alive and unchanged as guaranteed by the caller.
     Ok(unsafe { &*pointer })
 }
 
@@ -36,14 +36,14 @@ pub(crate) unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a 
 /// A null pointer.
 ///
 /// # Safety
-/// A pointer that is not null is to a living object that nothing else uses for `'a`.
+/// A pointer that is not null points to a live object that nothing else uses during `'a`.
 pub(crate) unsafe fn unique<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Failure> {
     let pointer = usable(pointer, name)?.cast_mut();
-    // SAFETY: not null and aligned; alive and not used elsewhere as the caller promises.
+    // SAFETY: not null and aligned; alive and not used elsewhere as guaranteed by the caller.
     Ok(unsafe { &mut *pointer })
 }
 
-/// A length, if memory can have so many numbers.
+/// A length, if an allocation can hold this many numbers.
 ///
 /// # Errors
 /// If it cannot.
@@ -58,13 +58,13 @@ pub(crate) fn fits<T>(length: usize, name: &str) -> Result<usize, Failure> {
     }
 }
 
-/// Numbers to read. Of none, the pointer may be null.
+/// Numbers to read. For length zero, the pointer may be null.
 ///
 /// # Errors
-/// A null or misaligned pointer, or a length that no memory has.
+/// A null or misaligned pointer, or an impossible length.
 ///
 /// # Safety
-/// A pointer that is not null is to so many numbers that nothing changes for `'a`.
+/// A pointer that is not null points to this many numbers, which nothing changes during `'a`.
 pub(crate) unsafe fn read<'a, T>(
     pointer: *const T,
     length: usize,
@@ -74,17 +74,17 @@ pub(crate) unsafe fn read<'a, T>(
         return Ok(&[]);
     }
     let (pointer, length) = (usable(pointer, name)?, fits::<T>(length, name)?);
-    // SAFETY: not null, aligned and of a size that memory can have; the caller promises the rest.
+    // SAFETY: not null, aligned and of a possible size; the caller guarantees the rest.
     Ok(unsafe { std::slice::from_raw_parts(pointer, length) })
 }
 
-/// Numbers to write. Of none, the pointer may be null.
+/// Numbers to write. For length zero, the pointer may be null.
 ///
 /// # Errors
-/// A null or misaligned pointer, or a length that no memory has.
+/// A null or misaligned pointer, or an impossible length.
 ///
 /// # Safety
-/// A pointer that is not null is to so many numbers that nothing else uses for `'a`.
+/// A pointer that is not null points to this many numbers, which nothing else uses during `'a`.
 pub(crate) unsafe fn write<'a, T>(
     pointer: *mut T,
     length: usize,
@@ -94,11 +94,11 @@ pub(crate) unsafe fn write<'a, T>(
         return Ok(&mut []);
     }
     let (pointer, length) = (usable(pointer, name)?.cast_mut(), fits::<T>(length, name)?);
-    // SAFETY: not null, aligned and of a size that memory can have; the caller promises the rest.
+    // SAFETY: not null, aligned and of a possible size; the caller guarantees the rest.
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer, length) })
 }
 
-/// Refuses numbers to write that share memory with numbers to read.
+/// Rejects numbers to write that share memory with numbers to read.
 ///
 /// # Errors
 /// An overlap.
@@ -113,7 +113,7 @@ pub(crate) fn apart<T>(
     let (first, last) = range(written.0.addr(), written.1);
     match from < last && first < to {
         true => Err(Failure::usage(format!(
-            "{} shares memory with {}, expected memory of its own",
+            "{} overlaps {}, expected separate memory",
             written.2, read.2
         ))),
         false => Ok(()),
@@ -123,13 +123,13 @@ pub(crate) fn apart<T>(
 /// A path.
 ///
 /// # Errors
-/// A null pointer, or a text that is no path.
+/// A null pointer, or a text that is not a path.
 ///
 /// # Safety
-/// A pointer that is not null is to a text with a zero byte at its end.
+/// A pointer that is not null points to a zero-terminated string.
 pub(crate) unsafe fn path(pointer: *const c_char, name: &str) -> Result<PathBuf, Failure> {
     let pointer = usable(pointer, name)?;
-    // SAFETY: not null, and with an end as the caller promises.
+    // SAFETY: not null, and with an end as guaranteed by the caller.
     let text = unsafe { CStr::from_ptr(pointer) };
     match text.to_str() {
         Ok("") => Err(Failure::usage(format!("{name} is empty, expected a path"))),
@@ -155,8 +155,8 @@ mod tests {
         let start = numbers.as_ptr();
         let crooked = start.cast::<u8>().wrapping_add(1).cast::<f64>();
         let null = std::ptr::null::<f64>();
-        // SAFETY: the pointers are null, misaligned, or to three numbers, of which so many are read
-        // as there are; a length that no memory has is refused before anything is read.
+        // SAFETY: the pointers are null, misaligned, or point to three numbers, of which at most
+        // three are read; impossible lengths are rejected before anything is read.
         let cases = unsafe {
             [
                 (text(read(null, 3, "x")), "x is null"),

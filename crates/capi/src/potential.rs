@@ -1,6 +1,6 @@
-//! Potentials: atoms in, energy, forces and virial out.
+//! Potentials: energy, forces and virial of atoms.
 //!
-//! Units are electron volts and angstroms, whatever the model's own are.
+//! Units are electron volts and angstroms, regardless of the model's units.
 #![allow(unsafe_code, reason = "handles and arrays of C; symbols of C have their own names")]
 
 use crate::failure::{guarded, number};
@@ -18,7 +18,7 @@ pub struct LinwrightPotential {
     potential: ConvertedPotential,
     model: Ensemble,
     structure: Structure,
-    /// How much the members differ at the last computation; of an ensemble alone.
+    /// Deviations of the members in the last computation; only for an ensemble.
     deviation: Option<Deviation>,
 }
 
@@ -37,13 +37,13 @@ impl LinwrightPotential {
     }
 }
 
-/// Copies `found` to where it is wanted.
+/// Copies `found` to `place`.
 ///
 /// # Safety
-/// `place` is null, or to as many numbers as `found` has, which nothing else uses.
+/// `place` is null, or points to as many numbers as `found` has, which nothing else uses.
 unsafe fn put(found: &[f64], place: *mut f64, name: &str) -> Result<(), Failure> {
     if !place.is_null() {
-        // SAFETY: as this function demands.
+        // SAFETY: the contract of this function.
         unsafe { write(place, found.len(), name) }?.copy_from_slice(found);
     }
     Ok(())
@@ -52,7 +52,7 @@ unsafe fn put(found: &[f64], place: *mut f64, name: &str) -> Result<(), Failure>
 /// Opens a model.
 ///
 /// # Safety
-/// As the header says: `path` is null or a text, `potential` null or to a place for a handle.
+/// As in the header: `path` is null or a string, `potential` null or points to a handle variable.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_open(
@@ -60,15 +60,15 @@ pub unsafe extern "C" fn linwright_potential_open(
     exact: i32,
     potential: *mut *mut LinwrightPotential,
 ) -> i32 {
-    // SAFETY: one path, and the rest as this function demands.
+    // SAFETY: one path, and the rest by the contract of this function.
     unsafe { linwright_potential_open_ensemble(&raw const path, 1, exact, potential) }
 }
 
 /// Opens several models as one, their mean.
 ///
 /// # Safety
-/// As the header says: `paths` is null or to `count` pointers, each null or a text; `potential` is
-/// null or to a place for a handle.
+/// As in the header: `paths` is null or points to `count` pointers, each null or a string;
+/// `potential` is null or points to a handle variable.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_open_ensemble(
@@ -78,15 +78,15 @@ pub unsafe extern "C" fn linwright_potential_open_ensemble(
     potential: *mut *mut LinwrightPotential,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a place for a handle, or refused.
+        // SAFETY: the pointer was checked.
         let place = unsafe { unique(potential, "potential") }?;
         *place = std::ptr::null_mut();
         if count == 0 {
             return Err(Failure::usage("there are 0 paths, expected at least one"));
         }
-        // SAFETY: so many pointers, or refused.
+        // SAFETY: the number of pointers was checked.
         let paths = unsafe { read(paths, count, "paths") }?;
-        // SAFETY: each is a text, or refused.
+        // SAFETY: each pointer was checked.
         let texts = paths.iter().map(|one| unsafe { path(*one, "path") });
         let paths = texts.collect::<Result<Vec<_>, _>>()?;
         *place = Box::into_raw(Box::new(LinwrightPotential::open(&paths, exact != 0)?));
@@ -97,13 +97,14 @@ pub unsafe extern "C" fn linwright_potential_open_ensemble(
 /// Frees a potential.
 ///
 /// # Safety
-/// As the header says: `potential` is null, or comes from opening one and is used no more.
+/// As in the header: `potential` is null, or an opened handle that is not used again.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_free(potential: *mut LinwrightPotential) {
     guarded(|| {
         if !potential.is_null() {
-            // SAFETY: it was made by `Box::into_raw` and is freed once, as the caller promises.
+            // SAFETY: it was made by `Box::into_raw` and is freed once, as guaranteed by the
+            // caller.
             drop(unsafe { Box::from_raw(potential) });
         }
         Ok(())
@@ -113,18 +114,18 @@ pub unsafe extern "C" fn linwright_potential_free(potential: *mut LinwrightPoten
 /// Distance in angstroms beyond which atoms do not interact.
 ///
 /// # Safety
-/// As the header says: `potential` is null or a handle.
+/// As in the header: `potential` is null or a handle.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_cutoff(potential: *const LinwrightPotential) -> f64 {
-    // SAFETY: a handle, or refused.
+    // SAFETY: the handle was checked.
     number(f64::NAN, || Ok(unsafe { shared(potential, "potential") }?.potential.cutoff()))
 }
 
 /// Keeps pairs of atoms until one has moved by half of `skin`.
 ///
 /// # Safety
-/// As the header says: `potential` is null or a handle.
+/// As in the header: `potential` is null or a handle.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_keep_pairs(
@@ -135,7 +136,7 @@ pub unsafe extern "C" fn linwright_potential_keep_pairs(
         if !(skin.is_finite() && skin >= 0.0) {
             return Err(Failure::usage(format!("skin is {skin}, expected a distance")));
         }
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         let held = unsafe { unique(potential, "potential") }?;
         Ok(held.potential.keep_pairs(skin)?)
     })
@@ -144,7 +145,7 @@ pub unsafe extern "C" fn linwright_potential_keep_pairs(
 /// Sets the atomic numbers.
 ///
 /// # Safety
-/// As the header says: `potential` is null or a handle, `numbers` null or to `atoms` numbers.
+/// As in the header: `potential` is null or a handle, `numbers` null or points to `atoms` numbers.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_set_species(
@@ -153,9 +154,9 @@ pub unsafe extern "C" fn linwright_potential_set_species(
     atoms: usize,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         let held = unsafe { unique(potential, "potential") }?;
-        // SAFETY: so many numbers, or refused.
+        // SAFETY: the length was checked.
         held.structure.species = unsafe { read(numbers, atoms, "numbers") }?.to_vec();
         Ok(())
     })
@@ -164,7 +165,8 @@ pub unsafe extern "C" fn linwright_potential_set_species(
 /// Sets the positions.
 ///
 /// # Safety
-/// As the header says: `potential` is null or a handle, `positions` null or to 3 x `atoms` numbers.
+/// As in the header: `potential` is null or a handle, `positions` null or points to 3 x `atoms`
+/// numbers.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_set_positions(
@@ -173,9 +175,9 @@ pub unsafe extern "C" fn linwright_potential_set_positions(
     atoms: usize,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         let held = unsafe { unique(potential, "potential") }?;
-        // SAFETY: so many numbers, or refused.
+        // SAFETY: the length was checked.
         let numbers = unsafe { read(positions, atoms.saturating_mul(3), "positions") }?;
         // Memory is kept, since this is done at each step of a simulation.
         held.structure.positions.clear();
@@ -187,8 +189,8 @@ pub unsafe extern "C" fn linwright_potential_set_positions(
 /// Sets the cell.
 ///
 /// # Safety
-/// As the header says: `potential` is null or a handle, `cell` null or to nine numbers, `periodic`
-/// null or to three.
+/// As in the header: `potential` is null or a handle, `cell` null or points to nine numbers,
+/// `periodic` null or to three.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_set_cell(
@@ -197,7 +199,7 @@ pub unsafe extern "C" fn linwright_potential_set_cell(
     periodic: *const i32,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         let held = unsafe { unique(potential, "potential") }?;
         if cell.is_null() {
             held.structure.cell = None;
@@ -220,7 +222,7 @@ pub unsafe extern "C" fn linwright_potential_set_cell(
 /// Sets the total charge.
 ///
 /// # Safety
-/// As the header says: `potential` is null or a handle.
+/// As in the header: `potential` is null or a handle.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_set_charge(
@@ -231,17 +233,17 @@ pub unsafe extern "C" fn linwright_potential_set_charge(
         if !charge.is_finite() {
             return Err(Failure::usage(format!("charge is {charge}, expected a finite number")));
         }
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         unsafe { unique(potential, "potential") }?.structure.charge = charge;
         Ok(())
     })
 }
 
-/// Computes what has a place.
+/// Computes the requested quantities.
 ///
 /// # Safety
-/// As the header says: `potential` is null or a handle; the others are null or to one, `atoms`, 3 x
-/// `atoms` and nine numbers.
+/// As in the header: `potential` is null or a handle; the others are null or point to one, `atoms`,
+/// 3 x `atoms` and nine numbers.
 // SAFETY: no other symbol begins with `linwright_`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linwright_potential_compute(
@@ -252,7 +254,7 @@ pub unsafe extern "C" fn linwright_potential_compute(
     virial: *mut f64,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         let held = unsafe { unique(potential, "potential") }?;
         held.deviation = None;
         held.structure.check()?;
@@ -292,7 +294,7 @@ pub unsafe extern "C" fn linwright_potential_deviation(
     forces: *mut f64,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a handle, or refused.
+        // SAFETY: the handle was checked.
         let held = unsafe { shared(potential, "potential") }?;
         let found = held.deviation.as_ref().ok_or_else(|| {
             Failure::usage("there is no deviation: nothing was computed, or by a single model")

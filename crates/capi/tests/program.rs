@@ -216,8 +216,8 @@ const REFUSED: &[(&str, i32, &str)] = &[
     ("null x", 2, "x is null"),
     ("null y", 2, "y is null"),
     ("too many rows", 2, "more than memory can hold"),
-    ("overlap", 2, "y shares memory with x"),
-    ("overlap with x", 2, "dx shares memory with x"),
+    ("overlap", 2, "y overlaps x"),
+    ("overlap with x", 2, "dx overlaps x"),
     ("null dy", 2, "dy is null"),
     ("null operator", 2, "op is null"),
 ];

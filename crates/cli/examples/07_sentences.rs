@@ -1,4 +1,4 @@
-//! How well a sentence encoder tells similar sentences from others.
+//! How well a sentence encoder distinguishes similar sentences from others.
 //!
 //! ```text
 //! cargo run --release --example 07_sentences -- MODEL_DIR sts-dev.tsv 120

@@ -1,4 +1,4 @@
-//! Options that commands share, and how values of options are read.
+//! Options shared by commands, and parsers of option values.
 
 use crate::console;
 use crate::failure::{Failure, message_of};
@@ -33,17 +33,18 @@ pub(crate) struct Shared {
     /// Print no progress and no notes on stderr.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Print details on stderr: time of each step, files read, peak memory, defaults chosen and
-    /// why; given twice, also each file opened and the fit of each layer.
+    /// Print details on stderr: time of each step, files read, peak memory, defaults and their
+    /// reasons; given twice, also each opened file and the fit of each layer.
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
-    /// Do one of N shares of the work, counted from 0, and keep it in --output; `linwright merge`
-    /// makes the result of all. Shards of commands with a store share that; those of compress,
-    /// search and compose wait for each other, and the first one writes --output.
+    /// Do share i of N of the work, counted from 0, and write it to --output; `linwright merge`
+    /// merges all shares. Shards of commands with a store share the store; shards of compress,
+    /// search and compose run at the same time and exchange results, and the first one writes
+    /// --output.
     #[arg(long, global = true, value_name = "i/N", value_parser = Shard::from_str)]
     pub(crate) shard: Option<Shard>,
-    /// Do the job together with the other ranks of MPI: `mpirun -n 4 linwright --mpi compress ...`.
-    /// Shards of a job that has them work in a folder beside --output.
+    /// Run the job on all MPI ranks together: `mpirun -n 4 linwright --mpi compress ...`. Jobs with
+    /// shards use a folder next to --output.
     #[cfg(feature = "mpi")]
     #[arg(long, global = true, conflicts_with_all = ["shard", "print_recipe"])]
     pub(crate) mpi: bool,
@@ -104,7 +105,7 @@ impl<P: TypedValueParser> TypedValueParser for AnyDash<P> {
 }
 
 impl Shared {
-    /// Refuses contradictory options, and starts the count of opened files for `--verbose`.
+    /// Rejects contradictory options, and starts the count of opened files for `--verbose`.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         // One option may precede the subcommand and the other follow it.
         if self.quiet && self.verbose > 0 {

@@ -8,7 +8,7 @@ use clap::Parser;
 
 /// Study, replace and compress the linear layers of neural networks.
 ///
-/// Without a command: the main job on the built-in model, about two minutes on two cores.
+/// Without a command: a demonstration on the built-in model, about two minutes on two cores.
 ///
 /// Exit codes: 0 success, 1 failure, 2 usage, 3 invalid recipe or config, 4 quality gate missed,
 /// 5 out of memory or disk, 6 another run's files, 75 interrupted but resumable, 130 interrupted.

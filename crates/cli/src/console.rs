@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Writes a line to stderr. If stderr is closed or on a full disk, the line is lost and the work
-/// continues, where `eprintln!` would panic. Control characters from file names are escaped.
+/// continues; `eprintln!` would panic. Control characters from file names are escaped.
 pub(crate) fn write_stderr(line: &str) {
-    // In one write, so that lines of several threads do not mix.
+    // One write, so that lines of several threads are not interleaved.
     let _ = std::io::stderr().lock().write_all(format!("{}\n", plain_lines(line)).as_bytes());
 }
 

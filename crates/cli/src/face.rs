@@ -51,12 +51,12 @@ impl<J: Options> FromArgMatches for Face<J> {
     }
 }
 
-/// The command of a verb, with its help. Its arguments are made when they are needed: one command
-/// is run, and every command is listed.
+/// The command of a verb, with its help. Its arguments are built on demand: one command is run, but
+/// every command is listed.
 pub(crate) fn command(verb: &Verb) -> Command {
     let (about, more) = verb.about.split_once("\n\n").unwrap_or((verb.about, ""));
     let command = match verb.grouped() {
-        // The display name is how its arguments are found.
+        // The display name identifies its arguments.
         Some((_, rest)) => Command::new(rest).display_name(format!("linwright-{}", verb.name)),
         None => Command::new(verb.name),
     };
@@ -73,7 +73,7 @@ fn with_arguments(command: Command) -> Command {
     command.args(fields.iter().map(argument))
 }
 
-/// The commands of all jobs: those of a group stand under its word.
+/// The commands of all jobs; those of a group are subcommands of its word.
 pub(crate) fn commands() -> Vec<Command> {
     let alone = VERBS.iter().filter(|verb| verb.grouped().is_none()).map(command);
     let grouped = GROUPS.iter().map(|group| {
@@ -97,12 +97,12 @@ pub(crate) fn verb_of(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatche
     Some((Verb::named(&format!("{name}-{rest}"))?, given))
 }
 
-/// The job that the arguments of its command describe.
+/// The job described by the arguments of its command.
 pub(crate) fn job(verb: &Verb, matches: &ArgMatches) -> Result<Box<dyn AnyJob>, Error> {
     (verb.read)(&given(&(verb.fields)(), matches)).map_err(wrong)
 }
 
-/// The options that were given.
+/// The given options.
 fn given(fields: &[Field], matches: &ArgMatches) -> Map<String, Value> {
     let is_given =
         |field: &&Field| matches.value_source(&field.key) == Some(ValueSource::CommandLine);
@@ -116,7 +116,7 @@ fn wrong(error: JobError) -> Error {
     Error::raw(ErrorKind::ValueValidation, format!("{option}{}{hint}\n", error.message))
 }
 
-/// The value of an option that was given.
+/// The value of a given option.
 fn value(matches: &ArgMatches, field: &Field) -> Value {
     if field.kind == Kind::Flag {
         return Value::Bool(true);
@@ -281,7 +281,7 @@ mod tests {
         VERBS.iter().for_each(check);
     }
 
-    /// Texts that people, scripts and attackers give for a number.
+    /// Texts that users, scripts and attackers may pass as a number.
     const NUMBERS: [&str; 18] = [
         "0",
         "1",
@@ -328,7 +328,7 @@ mod tests {
             Ok(_) => assert!(within, "{of} is taken"),
             Err(error) => {
                 let error = error.to_string();
-                // What a flag requires is told after its value is read.
+                // Requirements of a flag are reported after its value is read.
                 let is_value = error.contains(&expected) && error.contains(&field.flag());
                 assert!(is_value != within, "{of}, expected {expected}: {error}");
             }

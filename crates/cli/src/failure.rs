@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// Prints a failure to stderr, as one line of JSON with `--json`, and returns the exit code.
 pub(crate) fn report(failure: &Failure, as_json: bool) -> ExitCode {
     let code = failure.kind() as u8;
-    // Escapes control characters of whatever the message quotes.
+    // Escapes control characters in quoted parts of the message.
     let message = shown_message(&arguments_shown(failure.message()));
     let hint = failure.advice().map(|hint| shown_message(&arguments_shown(hint)));
     match (as_json, hint) {

@@ -1,4 +1,4 @@
-//! What this program provides to jobs: environment, signals, its build.
+//! The host of jobs: environment, signals and build of this program.
 
 use crate::build::BUILD;
 use crate::interrupt;

@@ -22,9 +22,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
-/// Time in which a command has to ask whether to stop.
+/// Time within which a command must check for interruption.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// As much in a step of training, after which a checkpoint is written.
+/// The same during a training step, after which a checkpoint is written.
 const PATIENCE_OF_STEPS: Duration = Duration::from_secs(20);
 /// Time in which a command that was told to stop has to end, from the last change of what it
 /// writes; three times that if it has begun a file. A server lets requests finish for half as long.
@@ -33,11 +33,12 @@ const PATIENCE_WITH_TOLD: Duration = Duration::from_secs(if cfg!(test) { 1 } els
 const GLANCE: Duration = Duration::from_millis(20);
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-/// Whether the command was told to stop.
+/// Whether the command was interrupted.
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Installs the signal handlers; `as_json` is about messages. A command that never checks for
-/// interruption keeps the default behaviour of Ctrl-C and SIGTERM, which end it at once.
+/// Installs the signal handlers; `as_json` selects the format of messages. A command that never
+/// checks for interruption keeps the default behaviour of Ctrl-C and SIGTERM, which end it
+/// immediately.
 ///
 /// # Errors
 /// If the system refuses a handler or a thread.
@@ -92,7 +93,7 @@ fn end(as_json: bool) {
     signal_hook::low_level::exit(failure.kind() as i32)
 }
 
-/// Ends the command after a read of mapped bytes that the file no longer has.
+/// Ends the command after a read of mapped bytes beyond the end of the file.
 fn ended_by(path: Option<&Path>, as_json: bool) -> ! {
     // Nothing is unwound: the thread that read is stopped.
     atomic::abandon();

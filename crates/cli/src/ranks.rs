@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Where all ranks fail alike, the first one tells it: the others wait for as long.
+/// If all ranks fail with the same error, only the first one reports it: the others wait this long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run_all(cli: Cli) -> ExitCode {
@@ -54,11 +54,11 @@ fn work(cli: Cli, ranks: &Ranks) -> Result<(), Failure> {
     };
     let Some(verb) = Verb::named(job.verb()) else { return Err(refused(job.verb())) };
     if ranks.size() == 1 && !shared.quiet {
-        write_stderr("note: there is one rank; another MPI than this program's starts each alone");
+        write_stderr("note: there is one rank; a different MPI than that of this program starts each rank separately");
     }
     let is_dry = job.options().get("dry_run").is_some();
     if ranks.size() == 1 || is_dry {
-        // What a dry run tells does not depend on ranks.
+        // The output of a dry run does not depend on ranks.
         return at_last(ranks, || run(job.as_ref(), &shared));
     }
     let own = Shared { shard: Shard::new(ranks.rank(), ranks.size()).ok(), ..shared.clone() };
@@ -81,7 +81,7 @@ fn work(cli: Cli, ranks: &Ranks) -> Result<(), Failure> {
     }
 }
 
-/// The shard of this rank, whose output stands beside that of the job, and the merge of all.
+/// The shard of this rank, whose output is next to that of the job, and the merge of all.
 fn parts(
     verb: &Verb,
     job: &dyn AnyJob,
@@ -89,16 +89,16 @@ fn parts(
 ) -> Result<(Box<dyn AnyJob>, Merge), Failure> {
     let mut options = job.options();
     if options.shift_remove("force").is_some() {
-        return Err(Failure::usage("--force: a merge replaces nothing").hint("remove the output"));
+        return Err(Failure::usage("--force: a merge does not replace outputs").hint("remove the output"));
     }
     let output = options.get("output").and_then(serde_json::Value::as_str);
     let Some(output) = output.map(|output| output.trim_end_matches('/').to_owned()) else {
         return Err(Failure::usage(format!("--mpi: {} has no --output", verb.words()))
-            .hint("ranks keep their work beside the output"));
+            .hint("ranks keep their work next to the output"));
     };
     if !verb.output_ending.is_empty() && Path::new(&output).exists() {
         return Err(Failure::usage(format!("output {output} exists already"))
-            .hint("a merge replaces nothing: remove it, or name another one"));
+            .hint("a merge does not replace outputs: remove it, or name another one"));
     }
     let folder = PathBuf::from(format!("{output}.shards"));
     if folder.is_symlink() {
@@ -114,7 +114,7 @@ fn parts(
     Ok(((verb.read)(&options)?, merge))
 }
 
-/// What the first rank does when all are done.
+/// Work of the first rank after all are done.
 fn at_last(ranks: &Ranks, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     ranks.barrier()?;
     match ranks.rank() {
@@ -126,6 +126,6 @@ fn at_last(ranks: &Ranks, work: impl FnOnce() -> Result<(), Failure>) -> Result<
 fn refused(what: &str) -> Failure {
     let able = VERBS.iter().filter(|verb| verb.division != Division::Whole).map(Verb::words);
     let able = able.collect::<Vec<_>>().join(", ");
-    Failure::usage(format!("--mpi: {what} is not divided"))
+    Failure::usage(format!("--mpi: {what} cannot be sharded"))
         .hint(format!("these commands are: {able}"))
 }

@@ -306,14 +306,14 @@ fn margins_logits_checkpoints_and_curvatures_have_scores_of_their_own() {
     assert!(layers.len() == 15 && (sum - first["score"].as_f64().unwrap()).abs() < 1e-6 * sum);
     let query = "--query query.jsonl";
     for (args, code, words) in [
-        ("a --method cosine --groups *mlp*", 2, &["--groups", "no sum over layers"][..]),
+        ("a --method cosine --groups *mlp*", 2, &["--groups", "not a sum over layers"][..]),
         ("a --method trak", 2, &["margin, for TRAK"]),
         ("a --method bm25 --checkpoints b", 2, &["has no gradients"]),
         ("a --method cosine --damping 0.1", 2, &["cosine has none"]),
         ("a --damping much", 2, &["at least 0"]),
         ("a --checkpoints b --weights 1", 2, &["1 for 2 checkpoints"]),
         ("margin --method trak --checkpoints margin2 --weights 1,1", 2, &["mean of checkpoints"]),
-        ("a --method cosine --by-layer", 2, &["no sum over layers"]),
+        ("a --method cosine --by-layer", 2, &["not a sum over layers"]),
     ] {
         w.fails(&format!("attribute score {args} {query}"), code, words);
     }
@@ -343,7 +343,7 @@ fn scores_of_groups_of_layers_are_parts_of_the_score() {
         let mlp = layers.iter().filter(|(site, _)| site.contains("mlp"));
         let mlp: f64 = mlp.map(|(_, part)| part.as_f64().unwrap()).sum();
         assert!((of("*mlp*", index) - mlp).abs() < 1e-6 * score.abs().max(1.0), "{entry}");
-        // The head is no layer with a number, so it is in no group.
+        // The head is not a layer with a number, so it is in no group.
         let head = layers["lm_head"].as_f64().unwrap();
         assert!((of("*", index) + head - score).abs() < 1e-6 * score.abs().max(1.0), "{entry}");
     }
@@ -382,7 +382,7 @@ fn a_page_shows_what_speaks_for_and_against_by_token() {
     let score = first["score"].as_f64().unwrap();
     assert!((shares - score).abs() < 1e-3 * score, "shares add up: {shares}, {score}");
     let page = w.text("page.html");
-    for word in ["Proponent 1", "Opponent 2", "doc-4", "speak for the answer"] {
+    for word in ["Proponent 1", "Opponent 2", "doc-4", "support the answer"] {
         assert!(page.contains(word), "{word}");
     }
     // Another command finds them in the store, and other queries are computed, once.
@@ -490,7 +490,7 @@ fn compressed_gradients_of_zero_are_stored_and_told_and_true_ones_are_errors() {
     assert_eq!((0..12).filter(is_zero).count() as u64, zeros, "{own:?}");
     let score = |at: usize| format!("attribute score few --query {data} --examples {at}");
     let missed = (0..12).find(is_zero).unwrap();
-    let words = ["compressed gradient are zero, though its gradient is not", "a larger size"];
+    let words = ["compressed gradient are zero, although its gradient is not", "a larger size"];
     w.fails(&score(missed), 1, &words);
     let seen = (0..12).find(|at| !is_zero(at)).unwrap();
     for method in ["influence", "relatif", "cosine", "grad-dot"] {
@@ -535,7 +535,7 @@ fn texts_without_a_token_to_predict_are_errors() {
         };
         w.fails(&line, 2, words);
     }
-    w.fails("attribute score store --query docs.jsonl", 1, &["is no store of gradients"]);
+    w.fails("attribute score store --query docs.jsonl", 1, &["is not a store of gradients"]);
     // Queries are cut as the examples of the store were.
     let cache = "attribute cache model --compress mask:16 --bos never --train docs.jsonl -o kept";
     w.ok(cache);

@@ -296,7 +296,7 @@ fn data() -> Vec<Case> {
             &["calibration.jsonl, line 1", "text"],
         ),
         case(
-            "bytes that are no UTF-8",
+            "bytes that are not UTF-8",
             |w| w.write("text.jsonl", b"{\"text\": \"a\xff\"}\n"),
             EVAL,
             1,
@@ -409,7 +409,7 @@ fn method_options() -> Vec<Case> {
             &["the weights stay in files", "--allocate spectrum"],
         ),
         case(
-            "a shrinkage that is no share",
+            "a shrinkage that is not a share",
             |_| {},
             "compress model --method feature --keep 0.5 --shrinkage 1.5 \
              --dataset calibration.jsonl -o out",

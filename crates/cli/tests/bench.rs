@@ -129,7 +129,7 @@ fn impossible_benches_are_refused() {
         ("--rounds 0", &["--rounds", "from 1 to"]),
         ("--dims 0", &["at least 1"]),
         ("--dims 8y8", &["8y8", "512x2048"]),
-        ("--dims 64x", &["is no shape"]),
+        ("--dims 64x", &["is not a shape"]),
         ("--dims 4294967296 --rows 1000000", &["4294967296", "at most 1048576"]),
         ("--dtype bf16", &["bf16", "f32", "f64"]),
         ("--dtype f64 --passes training", &["training in f64", "Adam"]),
@@ -164,7 +164,7 @@ fn a_model_is_timed_as_it_is_held() {
     w.fails("bench model model --tokens 0", 2, &["--tokens"]);
     w.fails("bench model model --tokens 5000", 2, &["5000 tokens", "at most 256"]);
     w.fails("bench model model --tokens 256 --new-tokens 2", 2, &["256 tokens and 2 new ones"]);
-    // Nobody asked for so many that none would be decoded.
+    // The requested number is not so large that none would be decoded.
     let bench = w.ok_json("bench model model --new-tokens 250 --rounds 1 --quiet");
     assert_eq!(
         (&bench["timed"]["tokens"], &bench["timed"]["new_tokens"]),

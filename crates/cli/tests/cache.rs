@@ -5,7 +5,7 @@ use linwright::run::{Fingerprint, Store};
 use serde_json::Value;
 use std::fs;
 
-/// Kinds and numbers of pieces that `cache list` tells.
+/// Kinds and numbers of pieces listed by `cache list`.
 fn kinds(list: &Value) -> Vec<(String, u64)> {
     let kinds = list["kinds"].as_array().unwrap().iter();
     kinds.map(|k| (k["kind"].as_str().unwrap().to_owned(), k["pieces"].as_u64().unwrap())).collect()

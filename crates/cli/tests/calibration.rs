@@ -105,7 +105,7 @@ fn calibration_text_that_cannot_be_is_refused_before_any_work() {
     for (dataset, code, words) in [
         ("task:pika", 2, &["no task is called \"pika\""][..]),
         ("task:piqa", 1, &["--data piqa:train=FILE"]),
-        ("task:stsb --data stsb=pairs.tsv", 2, &["stsb has no right answers", "--dataset"]),
+        ("task:stsb --data stsb=pairs.tsv", 2, &["stsb has no correct answers", "--dataset"]),
         ("task:multiple_choice", 2, &["--data multiple_choice=FILE"]),
         ("combination", 1, &["--data piqa:train=FILE"]),
         ("combination --seq-len 64", 2, &["4 texts of 64", "--num-tokens 384"]),
@@ -149,5 +149,5 @@ fn tables_calibrate_on_tasks_and_refuse_samples() {
     w.write("own.yaml", RECIPE.replace("task:piqa,", "samples,"));
     w.fails("run -r own.yaml -o other", 3, &["calibration.dataset: samples", "task:NAME"]);
     w.write("own.yaml", RECIPE.replace("[\"piqa", "[\"pika=train.jsonl\", \"piqa"));
-    w.fails("run -r own.yaml -o other", 3, &["eval.data", "names none"]);
+    w.fails("run -r own.yaml -o other", 3, &["eval.data", "which is empty"]);
 }

@@ -405,8 +405,8 @@ fn collapse_is_related_to_what_layers_cost() {
         (few, 2, ["number of layers is 2", "3 or more"]),
         ("--measured lm.json --sweeps together/result.json", 1, ["together", "at once"]),
         ("--measured lm.json lm.json --sweeps swept5.json", 2, ["2 measurements", "1 sweeps"]),
-        ("--measured swept5.json --sweeps swept5.json", 1, ["swept5.json", "no result of `coll"]),
-        ("--measured lm5.json --sweeps lm5.json", 1, ["lm5.json", "no result of a sweep"]),
+        ("--measured swept5.json --sweeps swept5.json", 1, ["swept5.json", "not a result of `coll"]),
+        ("--measured lm5.json --sweeps lm5.json", 1, ["lm5.json", "not a result of a sweep"]),
         ("--measured lm5.json --sweeps swept5.json --metric x", 2, ["--metric x", "nc1_quotient"]),
         (
             "--measured lm5.json --sweeps swept5.json --metric cdnv_mean",
@@ -435,7 +435,7 @@ fn checkpoints_become_rows_of_one_table() {
     assert_eq!(all["rows"][1]["metrics"], w.json("step-2.json")["layers"][0]["metrics"]);
     assert!(w.ok("report three.json --format html").contains("features over checkpoints"));
     w.fails("collapse watch two.json step-2.json", 2, &["step-2", "twice"]);
-    w.fails("collapse watch text.jsonl", 1, &["text.jsonl", "no result of collapse"]);
+    w.fails("collapse watch text.jsonl", 1, &["text.jsonl", "not a result of collapse"]);
     w.ok("collapse watch two.json -o three.json --force");
 }
 
@@ -465,7 +465,7 @@ jobs:
     w.ok("run -r watch.yaml -o part0 --shard 0/2");
     assert!(w.path("part0/all.json").is_file() && w.path("part0/step-2.json").is_file());
     w.write("unknown.yaml", recipe.replace("{from: step-2}]", "{from: step-3}]"));
-    w.fails("run -r unknown.yaml -o other", 3, &["results refers to step-3", "no job before it"]);
+    w.fails("run -r unknown.yaml -o other", 3, &["results refers to step-3", "not an earlier job"]);
 }
 
 #[test]
@@ -521,7 +521,7 @@ fn unusable_features_are_named() {
     w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0");
     w.fails("collapse merge good.sums all.sums", 2, &["4 classes, 6 features"]);
     w.fails("collapse measure --features good --sums all.sums", 2, &["4 classes and 6 features"]);
-    w.fails("collapse merge good -o merged.sums", 1, &["sums that", "good"]);
+    w.fails("collapse merge good -o merged.sums", 1, &["sums written by", "good"]);
     let sums = w.read("all.sums");
     w.write("cut.sums", &sums[..sums.len() - 9]);
     w.fails("collapse merge cut.sums", 1, &["cut.sums"]);

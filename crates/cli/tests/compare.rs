@@ -125,7 +125,7 @@ fn the_best_model_is_saved_and_scores_as_it_was_told() {
     assert_ne!(scores_as_told(&halves, "half"), wide);
     let bytes = |result: &Value| result["compare"]["dense"]["bytes"].as_u64().unwrap();
     assert_eq!(bytes(&found), 2 * bytes(&halves));
-    // What narrows whole layers does not suit some of their roles, and this is told.
+    // Methods that narrow whole layers do not suit a subset of roles, and this is reported.
     let shown = w.ok(&format!(
         "compare model --keep 0.6 --methods width --no-controls {TEXT} {CALIBRATION} --targets up -o none"
     ));

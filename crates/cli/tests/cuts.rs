@@ -176,7 +176,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     assert!(steps.contains("Composed cuts of model") && steps.contains("accepted"), "{steps}");
     let edits: Value = serde_json::from_str(&w.text("composed/edits.json")).unwrap();
     assert_eq!(edits, composed["compose"]["edits"]);
-    // A folder of a sweep is no place for a composition, though the grid is the same.
+    // A folder of a sweep is not a place for a composition, though the grid is the same.
     let mixed = args.replacen("sweep", "compose", 1);
     let error = err(&w, &mixed, 6);
     assert!(error.contains("run belongs to another run"), "{error}");

@@ -118,7 +118,7 @@ fn repeated_ids_and_absent_choices_are_said() {
     let questions = w.text("questions.jsonl").replace("\"band\"", "\"id\":7,\"band\"");
     w.write("questions.jsonl", questions);
     let args = "eval model --questions questions.jsonl";
-    w.fails(args, 1, &["questions.jsonl, line 2: id 7 is that of line 1 as well"]);
+    w.fails(args, 1, &["questions.jsonl, line 2: id 7 already occurs in line 1"]);
 }
 
 /// With the caches of Hugging Face as they are in `testdata`.

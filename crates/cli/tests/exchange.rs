@@ -84,9 +84,9 @@ fn shards_that_start_at_any_time_write_the_bytes_of_one_process() {
             let mut left: Vec<_> = left.filter(|name| name.parse::<usize>().is_err()).collect();
             left.sort();
             assert_eq!(left, ["began", "finished"], "{case}");
-            // As if the first one had been killed before it told that the output is written.
+            // As if the first one had been killed before it reported that the output is written.
             std::fs::remove_file(w.path("out.shards/finished")).unwrap();
-            // Who comes again is told, as who comes late.
+            // A shard that is started twice is told so, like one that is late.
             let again = w.ok(&format!("{line} -o out --shard 0/{count}"));
             assert!(again.contains("out is finished"), "{again}");
             w.ok(&format!("{line} -o out --shard 1/{count}"));
@@ -135,7 +135,7 @@ fn a_shard_that_waits_can_be_interrupted_and_other_work_is_refused() {
     while !w.path("out.shards/1/job").exists() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let busy = w.fails(&format!("{line} -o out --shard 1/2"), 1, &["shard 1/2 is at work already"]);
+    let busy = w.fails(&format!("{line} -o out --shard 1/2"), 1, &["shard 1/2 is already running"]);
     assert!(busy.contains("each shard runs once"), "{busy}");
     w.fails(&format!("{line} -o out --shard 0/3"), 6, &["another number of shards", "out.shards"]);
     w.fails(&format!("{line} --seed 5 -o out --shard 0/2"), 6, &["another job"]);
@@ -144,7 +144,7 @@ fn a_shard_that_waits_can_be_interrupted_and_other_work_is_refused() {
     let said = String::from_utf8_lossy(&stopped.stderr);
     assert_eq!(stopped.status.code(), Some(75), "{said}");
     assert!(said.contains("run the same command again"), "{said}");
-    // The other one fails, and who waits for it is told.
+    // The other one fails, and the error reaches the shard that waits for it.
     let waiting = started(&w, &line, 1, 2);
     // It counts failures from when it came, and then holds its place.
     while w.run(&format!("{line} --seed 5 -o out --shard 1/2")).code != Some(1) {

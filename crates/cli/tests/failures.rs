@@ -1,4 +1,4 @@
-//! What a command tells when it fails, and what becomes of text that nobody can take.
+//! Messages of commands that fail, and output to a closed pipe.
 
 use crate::workshop::{Outcome, Workshop};
 use serde_json::Value;

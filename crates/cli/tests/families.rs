@@ -50,7 +50,7 @@ const fn writes(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("encoder"), Refuses("encoder")] }
 }
 
-/// A command that asks how texts go on.
+/// A command that continues texts.
 const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
@@ -258,7 +258,7 @@ pub(crate) fn pairs(count: usize) -> String {
 /// The words behind a heading of a help, until an empty line.
 fn commands_of(help: &str) -> Vec<String> {
     let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
-    // A name stands two columns in; the lines that go on stand further in.
+    // A name is indented by two columns; continuation lines are indented further.
     let named = list
         .lines()
         .take_while(|line| !line.is_empty())
@@ -386,7 +386,7 @@ fn fault(expected: Ends, outcome: &Outcome) -> Option<String> {
     let refused = outcome.code.is_some_and(|code| DOCUMENTED.contains(&code))
         && outcome.stderr.contains("error: ")
         && outcome.stdout.is_empty();
-    // Before the error there are only notes, and that the model is loaded or made anew.
+    // Before the error there are only notes, and a line about loading or unpacking the model.
     let stages = outcome.stderr.lines().take_while(|line| !line.starts_with("error: "));
     let mut work =
         stages.filter(|line| !line.starts_with("loading ") && !line.starts_with("note: "));

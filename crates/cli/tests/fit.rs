@@ -146,7 +146,7 @@ fn golden_fits_reach_the_reference_errors() {
             assert!(exact < 1e-9, "{}: recovered to {exact}", path.display());
             compared += 1;
         }
-        // The best error that the reference reached with so many factors.
+        // The best error of the reference with this number of factors.
         let mut best = BTreeMap::new();
         for fit in golden_fits::of(&about) {
             let least = best.entry((fit.target, fit.factors)).or_insert(f64::INFINITY);
@@ -168,7 +168,7 @@ fn golden_fits_reach_the_reference_errors() {
             assert!(found <= 1.02 * want, "{what}: {found}, reference {want}");
             compared += 1;
         }
-        // A set of the repository has eight; another one has those that it tells.
+        // A set of the repository has eight; another one declares its number.
         let least = if other_golden_sets().is_none() { 8 } else { 0 };
         assert!(compared >= least, "{}: {compared} fits", path.display());
         let announced = about.get("fit_reference").is_some();

@@ -13,7 +13,7 @@ pub(crate) fn verbs(w: &Workshop, of: &str) -> Vec<String> {
     if lines.peek().is_none() {
         return vec![of.to_owned()];
     }
-    // Names stand two spaces in; what is said of them goes on further in.
+    // Names are indented by two spaces; their descriptions are indented further.
     let names = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
         let name = line.strip_prefix("  ")?.split(' ').next()?;
         (!name.is_empty() && name != "help").then(|| format!("{of} {name}").trim().to_owned())

@@ -239,7 +239,7 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
     }
     w.ok(&format!("{train} a-images-idx3-ubyte"));
     w.fails("flow eval flow --data moons", 2, &["1 x 1 x 2", "8 x 8 x 1"]);
-    w.fails("flow eval model --data moons", 1, &["config.json", "no flow"]);
+    w.fails("flow eval model --data moons", 1, &["config.json", "not a flow"]);
     w.fails("flow eval missing --data moons", 1, &["missing"]);
     w.fails("flow sample flow -o a.png --temperature=-1", 2, &["temperature"]);
     let weights = w.weights("flow");

@@ -1,4 +1,4 @@
-//! `run` with a recipe of images: a small network with given weights tells four classes apart.
+//! `run` with a recipe of images: a small network with given weights separates four classes.
 
 use crate::workshop::Workshop;
 use serde_json::{Value, json};

@@ -164,8 +164,8 @@ fn ctrl_c_ends_it_with_its_code() {
     assert!(said.contains("interrupted"), "{said}");
 }
 
-/// A header of very many tensors without numbers: what is told of each must stay small, and JSON
-/// must not be held as one text. The pipe holds the command back once it begins to print.
+/// A header of very many tensors without numbers: the output for each must stay small, and JSON
+/// must not be held as one string. The pipe holds the command back once it begins to print.
 #[cfg(target_os = "linux")]
 #[test]
 fn many_empty_tensors_take_memory_by_the_size_of_their_header() {

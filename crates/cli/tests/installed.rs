@@ -62,7 +62,7 @@ fn a_commit_is_dirty_where_parts_of_the_program_differ_from_it() {
     assert_eq!(name_of(&root), head);
     assert_eq!(commit(&root).unwrap().date, git(&root, "log -1 --format=%cs"));
     fs::write(root.join("README.md"), "Another program.\n").unwrap();
-    assert_eq!(name_of(&root), head, "pages are no part of it");
+    assert_eq!(name_of(&root), head, "pages are not part of it");
     fs::write(root.join("crates/cli/src/main.rs"), "fn main() { }\n").unwrap();
     assert_eq!(name_of(&root), format!("{head}-dirty"));
     git(&root, "checkout -q -- crates");

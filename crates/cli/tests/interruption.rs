@@ -20,8 +20,8 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(sent.success(), "kill {name}");
 }
 
-/// Starts a command and signals it as soon as stderr tells of a stage; gives how it ended and what
-/// it said.
+/// Starts a command and signals it as soon as stderr mentions a stage; returns its exit status and
+/// output.
 pub(crate) fn stop_at(w: &Workshop, args: &str, stage: &str, name: &str) -> (ExitStatus, String) {
     let mut child = w.command(args).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -203,7 +203,7 @@ fn an_evaluation_without_an_output_goes_on_where_there_is_a_store() {
     assert!(!second.stderr.contains("note: "), "another job: {}", second.stderr);
     let (status, said) = stop_at(&w, eval, "evaluating", "-INT");
     assert_eq!(status.code(), Some(130), "{said}");
-    for word in ["being done by process 4711", "cannot be resumed", "interrupted"] {
+    for word in ["process 4711 is doing the same work", "cannot be resumed", "interrupted"] {
         assert!(said.contains(word), "{word}: {said}");
     }
     assert!(!said.contains("same command again"), "{said}");
@@ -231,7 +231,7 @@ fn a_second_command_with_the_same_output_is_told_who_is_at_work() {
         w.write("long.jsonl", w.text("text.jsonl").repeat(200));
         stop_at(&w, &command, stage, "-KILL");
         let lock = hold(&w);
-        w.fails(&command, 1, &["being done by process 4711", "wait for it to end"]);
+        w.fails(&command, 1, &["process 4711 is doing the same work", "wait for it to end"]);
         drop(lock);
     }
 }

@@ -131,7 +131,8 @@ fn finished(w: &Workshop) -> usize {
     pieces_below(w.store()) + pieces_below(&w.path("."))
 }
 
-/// Runs a command and kills it as soon as so many pieces are finished; whether it was killed.
+/// Runs a command and kills it as soon as this many pieces are finished; returns whether it was
+/// killed.
 fn killed(w: &Workshop, line: &str, pieces: usize) -> bool {
     let mut command = w.command(line);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -66,7 +66,7 @@ fn token_ids_that_are_none_are_left_out_with_a_note() {
     ] {
         w.write("model/generation_config.json", text);
         let run = w.run("generate model -p Tom -n 2");
-        assert!(run.stderr.contains("it is not used"), "{text}: {}", run.stderr);
+        assert!(run.stderr.contains("it is ignored"), "{text}: {}", run.stderr);
         run.succeeded(text);
     }
     w.write(
@@ -181,7 +181,7 @@ fn a_template_gets_the_date_and_what_else_it_asks_for() {
         (&["--date", "2023-02-29"], "--date is \"2023-02-29\": expected a date as YYYY-MM-DD"),
         (&["--date", "today"], "expected a date as YYYY-MM-DD"),
         (&["--chat-template-args", "[]"], "expected a JSON object of variables"),
-        (&["--chat-template-args", "{\"messages\": []}"], "messages is given by the chat itself"),
+        (&["--chat-template-args", "{\"messages\": []}"], "messages is set by the chat"),
     ] {
         let refused = chat(&w, args);
         assert_eq!(refused.code, Some(2), "{args:?}: {}", refused.stderr);

@@ -244,7 +244,7 @@ fn parts_of_units_are_kept_apart_and_declared_once() {
         (
             "energy=1 length_unit=Angstrom",
             "",
-            &["length_unit = Angstrom", "no unit of its energies"],
+            &["length_unit = Angstrom", "no unit for its energies"],
         ),
         ("energy_unit=eV units=\"kcal/mol,A\"", "", &["energy_unit = eV", "disagree"]),
         ("energy_unit=kcal/mol", "--units eV,A", &["energy_unit = kcal/mol", "expected eV,A"]),

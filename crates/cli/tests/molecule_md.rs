@@ -51,7 +51,7 @@ fn a_simulation_has_a_trajectory_a_log_and_a_report() {
     let again = w.ok_json("molecule eval potential.ckpt md/trajectory.xyz");
     assert_eq!(again["structures"], 11);
     assert!(number(&again, "energy_mae") < 1e-12 && number(&again, "force_mae") < 1e-12);
-    // The same command has nothing to do, a longer one goes on, others are refused.
+    // The same command does nothing, a longer one continues, others are rejected.
     let frames = w.read("md/trajectory.xyz");
     let same = w.ok_json(&format!("{MD} --steps 40 --temperature 100 --seed 3 -o md"));
     assert_eq!((&same["steps_made"], &same["frames"]), (&0.into(), &11.into()));
@@ -78,7 +78,7 @@ fn simulations_keep_a_temperature_and_start_with_momenta() {
     let found = w.ok_json(&format!("{MD} {langevin} --steps 20 -o warm"));
     assert_eq!(found["ensemble"]["kind"], "langevin");
     assert_eq!(found["ensemble"]["friction"], 0.05);
-    // The last frame has momenta, with which another simulation begins unless told otherwise.
+    // The last frame has momenta, with which another simulation begins by default.
     let last = found["last"]["kinetic_energy_ev"].as_f64().unwrap();
     let kinetic = |more: &str, output: &str| {
         let line =

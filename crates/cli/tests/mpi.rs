@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::process::Command;
 use workshop::{Outcome, Workshop};
 
-/// The command with `--mpi` on so many ranks of this machine.
+/// The command with `--mpi` on this number of ranks of this machine.
 fn ranks(w: &Workshop, count: usize, args: &str) -> Outcome {
     let own = w.command(args);
     let mut command = Command::new("mpirun");
@@ -118,7 +118,7 @@ fn what_is_not_divided_is_refused_once_before_any_work() {
     for (args, code, words) in [
         ("export model -o r", 2, "export is not divided"),
         ("eval model --text text.jsonl", 2, "no --output"),
-        ("eval model --text text.jsonl -o r --force", 2, "a merge replaces nothing"),
+        ("eval model --text text.jsonl -o r --force", 2, "a merge does not replace outputs"),
         (
             "compress model --dataset calibration.jsonl --keep 0.5 --recover 5 -o r",
             2,

@@ -89,7 +89,7 @@ const BASES: &[(&str, &str)] = &[
 ];
 
 /// Texts of options that hold numbers, where `#` is one; none for texts without. An option that
-/// takes text and is no path stands here.
+/// takes text and is not a path stands here.
 const FORMS: &[(&str, &[&str])] = &[
     ("attention_layers", &["#", "0-#"]),
     ("base_model", &[]),

@@ -66,7 +66,7 @@ fn more_layers_take_no_more_memory() {
             let data = "--dataset calibration.jsonl --num-tokens 400 --seq-len 64";
             let plan = format!("compress deep {WHAT} {data} --force {how} -o out --json");
             let mut command = w.command(&plan);
-            // What the allocator keeps for a moment is no growth.
+            // What the allocator keeps for a moment is not growth.
             command.env("MIMALLOC_PURGE_DELAY", "0");
             let json: Value = serde_json::from_str(&Outcome::of(command).succeeded(&plan)).unwrap();
             json["summary"]["peak_resident_bytes"].as_f64().unwrap()

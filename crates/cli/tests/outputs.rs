@@ -30,7 +30,7 @@ const DIRECTORIES: [&str; 16] = [
     "attribute world --stories 1 --documents 9 --output",
 ];
 
-/// Commands that go on in the directory of a run.
+/// Commands that resume in the directory of a run.
 const RUNS: [&str; 8] = [
     "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
@@ -148,12 +148,12 @@ fn directories_replace_nothing_that_is_not_ours() {
             "questions.jsonl",
             "/",
         ] {
-            // The model is no input of these, and was written here.
+            // The model is not an input of these, and was written here.
             if target != "model" || !DIRECTORIES[5..].contains(&command) {
                 refused(&w, &format!("{command} {target} --force"), &[1, 2]);
             }
         }
-        // Told apart: what was not asked for, and what can never be.
+        // The message distinguishes outputs without permission from impossible ones.
         assert!(refused(&w, &format!("{command} mixed"), &[2]).contains("exists already"));
         let stderr = refused(&w, &format!("{command} mixed --force"), &[2]);
         assert!(stderr.contains("my-results.csv"), "{stderr}");
@@ -412,7 +412,7 @@ fn a_command_that_fails_leaves_no_output() {
     let before = w.names();
     w.fails("collapse merge all2.sums --head notes.txt -o merged.sums", 1, &["notes.txt"]);
     assert_eq!(w.names(), before);
-    // A member named as a single model is no obstacle: before, what was written was read as it.
+    // A member named as a single model is not an obstacle: before, what was written was read as it.
     fs::create_dir(w.path("models")).unwrap();
     for name in ["models/model.ckpt", "models/b.ckpt"] {
         fs::copy(w.path("potential.ckpt"), w.path(name)).unwrap();

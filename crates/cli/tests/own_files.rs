@@ -70,7 +70,7 @@ fn furnished() -> Workshop {
 }
 
 /// Runs a command after something was put in the place of each of some files of a directory that it
-/// wrote before: it ends, and changes nothing elsewhere. Gives what was told, by file and kind.
+/// wrote before: it ends, and changes nothing elsewhere. Returns the reports, by file and kind.
 fn attacked(w: &Workshop, args: &str, directory: &str, files: &[&str]) -> Vec<(String, Outcome)> {
     let copy = |from: &str, to: &str| {
         let done = Command::new("cp").arg("-a").arg(w.path(from)).arg(w.path(to)).status();
@@ -241,7 +241,7 @@ fn a_recipe_trusts_none_of_the_files_that_it_finds() {
     w.ok("run -r tiny.yaml -o study");
     for text in ["[]", "null", "1", "{}", ""] {
         w.write("study/measured.json", text);
-        soon(&w, "report study").failed(text, 1, &["study/measured.json is no file of times"]);
+        soon(&w, "report study").failed(text, 1, &["study/measured.json is not a file of times"]);
     }
     let files = ["recipe.yaml", "results.json", "reproduce.json", "report.md", "report.html"];
     for (what, outcome) in attacked(&w, run, "out", &[&files[..], &["measured.json"]].concat()) {
@@ -293,7 +293,7 @@ fn a_changed_output_of_a_finished_job_is_noticed() {
     fs::remove_dir_all(w.path("out/laser-1")).unwrap();
     w.ok(run);
     assert!(w.read("out/laser-1/model.safetensors") == weights);
-    // What came to it is somebody else's.
+    // A file that appeared in it is not ours.
     w.write("out/laser-1/notes.txt", "notes");
     w.ok(run);
     assert_eq!(w.text("out/laser-1/notes.txt"), "notes");
@@ -490,7 +490,7 @@ fn a_changed_message_between_shards_is_named_and_said_again() {
         soon(&w, &shard(1)).succeeded("started again");
         assert!(first.wait_with_output().status.success());
         assert_eq!(differences(&w, "whole", "out"), [""; 0]);
-        // The result that others are told.
+        // The result that is reported to others.
         let mut finished = w.read("out.shards/finished");
         change(&mut finished, how);
         w.write("out.shards/finished", finished);

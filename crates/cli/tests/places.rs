@@ -19,10 +19,10 @@ fn change(w: &Workshop, name: &str, change: impl FnOnce(&mut Value)) {
 fn reproduce_trains_again_and_leaves_a_checkpoint_alone() {
     let w = images();
     w.ok(&format!("{MLP} --epochs 20 --checkpoint kept -o mlp"));
-    assert!(!w.text("mlp/reproduce.json").contains("kept"), "a place is no part of the record");
+    assert!(!w.text("mlp/reproduce.json").contains("kept"), "a place is not a part of the record");
     assert!(!w.text("mlp/recipe.yaml").contains("kept"));
     // A record that names places all the same, of another program or an attacker.
-    w.write("kept", "no checkpoint");
+    w.write("kept", "not a checkpoint");
     let outside = w.path("outside.html").display().to_string();
     change(&w, "mlp/reproduce.json", |record| {
         record["job"]["train_net"]["checkpoint"] = json!(w.path("kept"));
@@ -37,7 +37,10 @@ fn reproduce_trains_again_and_leaves_a_checkpoint_alone() {
     assert_eq!(again.code, Some(1), "{again:?}");
     assert!(again.stdout.contains("8 of 9 files"), "{}", again.stdout);
     assert!(again.stdout.contains("reproduce.json  different"), "{}", again.stdout);
-    assert_eq!((w.text("kept"), w.text("outside.html")), ("no checkpoint".into(), "mine".into()));
+    assert_eq!(
+        (w.text("kept"), w.text("outside.html")),
+        ("not a checkpoint".into(), "mine".into())
+    );
     for verb in ["run", "merge", "reproduce"] {
         change(&w, "mlp/reproduce.json", |record| {
             record["job"] = json!({ verb: {"recipe": "main-job", "directory": "mlp"} });
@@ -77,10 +80,10 @@ fn a_recipe_writes_in_its_directory_or_is_refused() {
             (outside.as_str(), "is an absolute path"),
             ("../outside", "leaves the directory of the run by .."),
             ("pages/../../outside", "leaves the directory of the run by .."),
-            ("''", "names nothing below"),
-            (".", "names nothing below"),
-            ("results.json", "a file of the run itself"),
-            (".lock", "a file of the run itself"),
+            ("''", "is not below"),
+            (".", "is not below"),
+            ("results.json", "used by a file of the run"),
+            (".lock", "used by a file of the run"),
             ("{from: inspect-1}", "refers to another job"),
         ] {
             w.write("r.yaml", recipe(&format!("{place}: {given}, force: true")));

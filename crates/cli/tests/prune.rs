@@ -27,7 +27,7 @@ fn every_method_keeps_at_most_its_share_and_is_scored_again_as_it_was_saved() {
         assert!(perplexity(&scored).is_object(), "{scored}");
 
         let dry = w.ok_json(&format!("prune {options} --dry-run -o dry"));
-        // What modegpt leaves to a layer depends on the text, so it tells equal shares.
+        // The sizes of modegpt depend on the text, so equal shares are shown.
         let told = dry["estimate"]["targeted"].as_u64().unwrap();
         let divides = method == "modegpt" && told as f64 <= 0.6 * dense as f64;
         assert!(told == kept || divides, "{method}: {told} {kept}");

@@ -142,7 +142,7 @@ fn a_command_is_a_recipe_and_values_come_from_outside() {
     assert_eq!((&site["layer"], &site["size"]["rate"]), (&json!(1), &json!(5.0)), "{site}");
     let shown = w.ok("run -r laser.yaml --dry-run");
     assert!(shown.contains("linwright laser model --lname=fc_in"), "{shown}");
-    w.fails("ls operators --print-recipe", 2, &["no job of recipes"]);
+    w.fails("ls operators --print-recipe", 2, &["not a job of recipes"]);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn wrong_recipes_are_refused_before_any_work() {
     let cases = [
         ("version: 2\neval: {model: model}", &["version is 2"][..]),
         ("version: 1\njobs: []", &["empty"]),
-        ("version: 1\njobs: 3", &["no list"]),
+        ("version: 1\njobs: 3", &["not a list"]),
         ("version: 1\neval: {model: model}\nlaser: {}", &["expected one of"]),
         ("version: 1\njobs: [{evl: {}}]", &["no job evl", "eval"]),
         ("version: 1\njobs: [{eval: {}, laser: {}}]", &["second job"]),
@@ -231,7 +231,7 @@ fn wrong_recipes_are_refused_before_any_work() {
             "version: 1\njobs: [{eval: {model: m}, name: a}, {eval: {model: m}, name: a}]",
             &["two jobs"],
         ),
-        ("version: 1\njobs: [{eval: {model: {from: a}}}]", &["no job before it"]),
+        ("version: 1\njobs: [{eval: {model: {from: a}}}]", &["not an earlier job"]),
         (
             "version: 1\njobs: [{eval: {model: m, text: t}}, {export: {model: {from: eval-1}}}]",
             &["writes no model"],
@@ -251,7 +251,7 @@ fn wrong_recipes_are_refused_before_any_work() {
         assert!(!w.path("out").exists(), "{recipe}");
     }
     w.write("job.yaml", job);
-    w.fails("run -r job.yaml --set jobs.4.a=1", 2, &["--set", "no item of a list of 1"]);
+    w.fails("run -r job.yaml --set jobs.4.a=1", 2, &["--set", "not an item of a list of 1"]);
     w.fails("run -r job.yaml --set a", 2, &["expected key=value"]);
 }
 

@@ -3,7 +3,7 @@
 use crate::workshop::Workshop;
 use serde_json::{Value, json};
 
-/// A workshop with so many questions.
+/// A workshop with this number of questions.
 fn workshop(count: usize) -> Workshop {
     let w = Workshop::new();
     let line = |i: usize| {
@@ -63,7 +63,8 @@ fn a_search_by_questions_leaves_a_model_its_plan_and_its_decisions() {
     assert!(w.text("out/report.html").contains("Kept share of the parameters"));
     let shown = w.ok("report out/results.json --format markdown");
     assert!(shown.contains("Decisions, from the last layer down"), "{shown}");
-    // The saved model has the parameters that were told, and the plan fits the same ranks again.
+    // The saved model has the reported number of parameters, and the plan fits the same ranks
+    // again.
     let parameters = &found["search"]["parameters"][1];
     assert_eq!(&w.ok_json("inspect out --slots")["parameters"], parameters);
     let again = w.ok_json(&format!("compress model --plan out/plan.json {CALIBRATION} -o again"));

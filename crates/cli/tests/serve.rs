@@ -126,7 +126,7 @@ pub(crate) fn post(path: &str, body: &str) -> String {
     )
 }
 
-/// Reads one answer that tells its length.
+/// Reads one answer with a content length.
 pub(crate) fn read_reply(stream: &mut BufReader<TcpStream>) -> Reply {
     let head = read_head(stream);
     let status = head.split(' ').nth(1).unwrap_or_else(|| panic!("no status in {head:?}"));

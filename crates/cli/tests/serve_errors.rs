@@ -73,7 +73,7 @@ fn fields_without_sense_are_named_with_what_was_expected() {
         let message = server.post(COMPLETIONS, &request.to_string()).error(400);
         assert!(message.contains(words), "{words:?}: {message}");
     }
-    // What asks for nothing is no error.
+    // What asks for nothing is not an error.
     let neutral = json!({ "suffix": null, "best_of": 1, "frequency_penalty": 0, "logit_bias": {},
                           "user": "me", "stop": null, "seed": null, "stream": false });
     server.complete(&prompt(neutral));
@@ -194,7 +194,7 @@ fn texts_too_long_for_the_model_are_refused_by_their_bytes() {
     let tokens = json!({ "prompt": vec![7; 500_000], "max_tokens": 1 }).to_string();
     assert!(server.post(COMPLETIONS, &tokens).error(400).contains("has 500000 tokens"));
     server.stops();
-    // A tokenizer that drops text tells nothing beforehand.
+    // A tokenizer that drops text gives no bound in advance.
     let mut tokenizer = w.json("model/tokenizer.json");
     tokenizer["normalizer"] = json!({ "type": "Strip", "strip_left": true, "strip_right": true });
     w.write("model/tokenizer.json", tokenizer.to_string());
@@ -262,7 +262,7 @@ fn slow_clients_are_told_so_and_hold_nobody_up() {
         let message = read_reply(&mut BufReader::new(stream)).error(408);
         assert!(message.contains(part) && message.contains("0.5 s"), "{message}");
     }
-    // Who asks nothing is told nothing.
+    // A client that sends no request gets no answer.
     assert_eq!(idle.read(&mut [0; 9]).unwrap(), 0);
     // A byte now and then does not put the end off.
     let mut drip = server.connect();

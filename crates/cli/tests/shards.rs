@@ -68,7 +68,7 @@ fn a_shard_of_an_evaluation_writes_into_no_directory_of_others() {
         ("model", "is the input"),
         (".", "contains the input"),
         ("notes.txt", "is no directory"),
-        ("home", "of no shard"),
+        ("home", "does not belong to a shard"),
     ] {
         fs::create_dir_all(w.path("home")).unwrap();
         w.write("home/a", "mine");

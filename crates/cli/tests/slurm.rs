@@ -1,4 +1,4 @@
-//! `slurm`: the text of the script, and what a stand-in for sbatch makes of it.
+//! `slurm`: the text of the script, and its run with a stand-in for sbatch.
 
 use crate::recipes::differences;
 use crate::workshop::Workshop;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the tasks of an array, the last one first, and tells how it was called.
+/// Runs the tasks of an array, the last one first, and prints its arguments.
 const SBATCH: &str = r#"#!/usr/bin/env bash
 set -euo pipefail
 echo "$*" >> calls.txt
@@ -69,7 +69,7 @@ fn the_script_is_this_one() {
     let here = w.path("").canonicalize().unwrap();
     let expected = "#!/usr/bin/env bash
 # 3 shards of a job of linwright as an array of Slurm, and their merge after them.
-# Run it again after a failure: shards that are done compute nothing, others go on.
+# Run it again after a failure: shards that are done compute nothing, others resume.
 set -eu
 cd HERE
 mkdir -p -- result.json.shards
@@ -149,7 +149,7 @@ fn shards_that_wait_for_each_other_are_the_tasks_of_one_job() {
     let here = w.path("").canonicalize().unwrap();
     let expected = "#!/usr/bin/env bash
 # 3 shards of a job of linwright, which wait for each other, as the tasks of a job of Slurm.
-# Run it again after a failure: it goes on where it stopped.
+# Run it again after a failure: it resumes where it stopped.
 set -eu
 cd HERE
 mkdir -p -- out.shards

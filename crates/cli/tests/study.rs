@@ -299,7 +299,7 @@ fn report_renders_a_finished_run_again() {
     assert_eq!(w.ok("report out --format markdown").trim_end(), markdown.trim_end());
     assert_eq!(w.ok("report out --format html").trim_end(), html.trim_end());
     w.write("out/measured.json", &times[..times.len() / 2]);
-    w.fails("report out", 1, &["measured.json", "no file of times", "remove it"]);
+    w.fails("report out", 1, &["measured.json", "not a file of times", "remove it"]);
     w.write("out/measured.json", times);
     w.fails("report model", 1, &["report.json", "directory of a finished run"]);
     w.write("other.json", "{\"model\": \"m\", \"sweep\": {}}");

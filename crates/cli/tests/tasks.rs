@@ -126,7 +126,7 @@ fn an_evaluation_that_was_killed_goes_on() {
     let undisturbed = w.ok_json("eval model --tasks boats.yaml --batch-size 1 --bootstrap-iters 9");
     assert_eq!(w.json("result.json")["results"], undisturbed["results"]);
     assert_eq!(w.unfinished(), [Value::Null; 0]);
-    // Where a file of the model was changed since, it begins anew.
+    // If a file of the model has changed, it starts over.
     std::fs::remove_file(w.path("result.json")).unwrap();
     killed();
     let works = std::fs::read_dir(w.store().join("unfinished")).unwrap().flatten();
@@ -217,7 +217,7 @@ fn sentences_are_compared_by_their_vectors() {
     assert_eq!(small["results"], result["results"]);
     w.fails("eval model --tasks stsb", 2, &["--data stsb=FILE"]);
     w.write("model/modules.json", "[{\"type\": \"x.Odd\", \"path\": \"\"}]");
-    let words = ["modules.json lists x.Odd, which is no module of sentence-transformers"];
+    let words = ["modules.json lists x.Odd, which is not a module of sentence-transformers"];
     w.fails("eval model --tasks stsb --data stsb=pairs.tsv", 1, &words);
 }
 

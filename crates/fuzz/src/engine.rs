@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 const MEMORY_FACTOR: usize = 64;
 /// Runs per thread.
 const RUNS_OF_THREAD: usize = 20_000;
-/// Longest run that is not a finding. Generous, since a busy machine is no fault of a reader.
+/// Longest run that is not a finding. Generous, since the machine may be busy.
 const SLOW: Duration = Duration::from_secs(10);
 /// Largest number of inputs kept in one loop.
 const KEPT: usize = 4000;
 /// Mutations grow inputs up to a multiple of the largest seed, within bounds.
 const GROWTH: usize = 2;
 const LONGEST: usize = 1 << 16;
-/// Largest number of findings before a loop ends: one defect shows often.
+/// Largest number of findings before a loop ends: one defect causes many.
 const FINDINGS: usize = 10;
 
 /// Stopping conditions of a loop.
@@ -167,7 +167,7 @@ thread_local! {
     static CAUGHT: RefCell<(bool, String)> = const { RefCell::new((false, String::new())) };
 }
 
-/// While it lives, panics of this thread are recorded and not printed.
+/// While it exists, panics of this thread are recorded instead of printed.
 struct Quiet;
 
 impl Quiet {

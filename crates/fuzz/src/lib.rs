@@ -1,4 +1,4 @@
-//! Fuzzing of the readers of outside files: `cargo xtask fuzz TARGET`.
+//! Fuzzing of the readers of external files: `cargo xtask fuzz TARGET`.
 //!
 //! A **target** is a function from bytes to a **signature**: a short text for the path that the
 //! input took, such as the variant of its error. Inputs are mutations of seeds in

@@ -1,7 +1,7 @@
-//! Linwright: a toolkit for the linear layers of neural networks, above all of language models.
+//! Linwright: a toolkit for the linear layers of neural networks, above all language models.
 //!
-//! Load a checkpoint, look at its linear layers, capture what goes through them, replace them by
-//! structured operators on one budget axis, evaluate before and after in the same run, and save a
+//! Load a checkpoint, inspect its linear layers, capture their activations, replace them by
+//! structured operators of comparable sizes, evaluate before and after in the same run, and save a
 //! model that other runtimes load.
 //!
 //! ```
@@ -28,7 +28,7 @@
 //!
 //! | crate | what |
 //! | --- | --- |
-//! | [`run`] | whole files, progress, journals, run directories, provenance |
+//! | [`run`] | atomic files, progress, journals, run directories, provenance |
 //! | [`report`] | blocks of a report, and their renderers |
 //! | [`tensor`] | views, kernels, decompositions, random keys |
 //! | [`files`] | files of weights, the hub's cache |

@@ -71,7 +71,7 @@ pub(crate) fn optimizer() -> OptimizerSettings {
     }
 }
 
-/// What determines the training of a new model, but for its length.
+/// Settings that determine the training of a new model, except its length.
 #[derive(Debug)]
 pub(crate) struct LmTraining<'a> {
     /// Name in messages.
@@ -166,7 +166,7 @@ fn start(config: TransformerConfig, key: RngKey) -> Transformer {
 const PIECE: usize = 512;
 
 /// Tokens of documents, with the beginning-of-sequence token before and optionally the
-/// end-of-sequence token after each, cut into windows of `context` tokens if one is given.
+/// end-of-sequence token after each, split into windows of `context` tokens if one is given.
 pub(crate) fn encode<S: AsRef<str> + Sync>(
     tokenizer: &Tokenizer,
     documents: &[S],

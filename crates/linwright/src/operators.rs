@@ -1,8 +1,8 @@
 //! Files of one operator: safetensors, with kind, options and shape in the metadata.
 //!
-//! In a model, operators stand in the checkpoint (`model::checkpoint`); these files hold one that
-//! was fitted or made alone. Numbers are stored in their own precision, `F32` or `F64`, and buffers
-//! as `U32`, under the names of [`archive::save`].
+//! In a model, operators are in the checkpoint (`model::checkpoint`); these files hold a single
+//! operator. Numbers are stored in their own precision, `F32` or `F64`, and buffers as `U32`, under
+//! the names of [`archive::save`].
 
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_ops::{Op, OpError};
@@ -29,21 +29,21 @@ pub enum OperatorFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file that cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// A file of something else, or a damaged one.
-    #[error("{name}: {reason}; expected what `save` of an operator wrote")]
+    /// A file with other content, or a damaged one.
+    #[error("{name}: {reason}; expected a file written by `save` of an operator")]
     Format {
         /// The file, or `bytes`.
         name: String,
         /// What is wrong.
         reason: String,
     },
-    /// Tensors that are not those of the operator, or an operator that cannot be archived.
+    /// Tensors that do not match the operator, or an operator that cannot be archived.
     #[error("{name}: {source}")]
     Operator {
         /// The file, or `bytes`.
@@ -60,7 +60,7 @@ const NO_FILE: &str = "bytes";
 ///
 /// # Errors
 /// [`OperatorFileError::Operator`] for an operator of another crate; [`OperatorFileError::Output`],
-/// also if there is a file and `force` is false, or the file is no operator's; then it is
+/// also if there is a file and `force` is false, or the file is not an operator file; then it is
 /// unchanged.
 pub fn save<T: Scalar>(op: &Op<T>, path: &Path, force: bool) -> Result<(), OperatorFileError> {
     check_file(path, force, is_operator)?;
@@ -71,8 +71,8 @@ pub fn save<T: Scalar>(op: &Op<T>, path: &Path, force: bool) -> Result<(), Opera
 /// Reads an operator in either precision; numbers of the other one are converted.
 ///
 /// # Errors
-/// [`OperatorFileError`] if the file cannot be read, is no operator's, or its tensors are not those
-/// of its operator.
+/// [`OperatorFileError`] if the file cannot be read, is not an operator file, or its tensors are
+/// not those of its operator.
 pub fn load<T: Scalar>(path: &Path) -> Result<Op<T>, OperatorFileError> {
     decoded(&bytes_of_file(path)?, &path.display().to_string())
 }
@@ -193,8 +193,8 @@ fn holds_double(bytes: &[u8], name: &str) -> Result<bool, OperatorFileError> {
 fn header_of(bytes: &[u8], name: &str) -> Result<Header, OperatorFileError> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| wrong(name, error))?;
     let header = metadata.metadata().as_ref().and_then(|metadata| metadata.get(HEADER));
-    let header = header.ok_or_else(|| wrong(name, "its metadata have no operator"))?;
-    // Files made elsewhere have none.
+    let header = header.ok_or_else(|| wrong(name, "its metadata do not describe an operator"))?;
+    // Files of other programs have none.
     if metadata.metadata().as_ref().is_some_and(|metadata| metadata.contains_key(seal::KEY)) {
         let (head, rest) = bytes.split_at(seal::head_of(bytes));
         let advice = "; write the operator again";

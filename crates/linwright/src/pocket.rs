@@ -48,7 +48,7 @@ pub struct PocketRecipe {
     pub batch_tokens: usize,
     /// Number of passes over the training text.
     pub epochs: u64,
-    /// Number of updates, if there are fewer or more than those passes have.
+    /// Number of updates, if it differs from that of the passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
     /// Learning rate schedule.
@@ -104,9 +104,9 @@ pub enum PocketError {
         "the built-in model cannot be unpacked: {why}; and temporarily: {source}; set XDG_CACHE_HOME or TMPDIR to a writable folder"
     )]
     Unpack {
-        /// Why they cannot be in the cache.
+        /// The reason why they cannot be in the cache.
         why: String,
-        /// Why they cannot be in a temporary directory.
+        /// The reason why they cannot be in a temporary directory.
         source: atomic::OutputError,
     },
 }
@@ -253,7 +253,7 @@ impl Prepared {
     }
 
     /// Writes model, tokenizer, held-out stories, calibration text, questions and `world.json` to a
-    /// directory, with the files of `beside`. With `force` it replaces an existing one.
+    /// directory, with the files in `beside`. With `force` it replaces an existing one.
     ///
     /// # Errors
     /// [`PocketError`]; an existing directory is then unchanged.

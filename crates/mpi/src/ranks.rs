@@ -69,7 +69,7 @@ impl Ranks {
     /// Name of the machine.
     ///
     /// # Errors
-    /// If it is no text.
+    /// If it is not text.
     pub fn host(&self) -> Result<String, std::string::FromUtf8Error> {
         mpi::environment::processor_name()
     }

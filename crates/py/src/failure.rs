@@ -1,11 +1,11 @@
-//! Failures as exceptions: their classes are Python's, in `linwright._errors`.
+//! Failures as exceptions, with the classes in `linwright._errors`.
 
 use linwright::jobs::Failure;
 use linwright::run::shown_message;
 use pyo3::prelude::*;
 
-/// The exception of a failure: the class follows from the exit code of the command, the text is the
-/// command's.
+/// The exception of a failure: the class follows from the exit code of the command, the message is
+/// that of the command.
 pub(crate) fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
     let message = shown_message(failure.message());
     let hint = failure.advice().map(shown_message);

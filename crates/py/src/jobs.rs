@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 
-/// This build, as results name it.
+/// This build, as named in results.
 const BUILD: Build<'static> =
     Build { version: env!("CARGO_PKG_VERSION"), commit: env!("LINWRIGHT_COMMIT") };
 
@@ -24,14 +24,14 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// The version, with the commit where it is known.
+/// The version, with the commit if known.
 #[pyfunction]
 pub(crate) fn build() -> &'static str {
     env!("LINWRIGHT_VERSION")
 }
 
-/// All jobs and groups of them, as JSON: names, help and options, from which Python's functions are
-/// made.
+/// All jobs and their groups, as JSON: names, help and options, from which Python functions are
+/// generated.
 #[pyfunction]
 pub(crate) fn verbs() -> String {
     let groups = GROUPS.iter().map(|group| json!({ "name": group.name, "about": group.about }));
@@ -45,7 +45,7 @@ fn described(verb: &Verb) -> Value {
         None => (None, verb.name),
     };
     let schema = (verb.schema)();
-    // A list has its default in the schema alone.
+    // Defaults of lists are only in the schema.
     let default = |field: &Field| &schema.as_value()["properties"][&field.key]["default"];
     let fields: Vec<Value> =
         (verb.fields)().iter().map(|field| option(field, default(field))).collect();
@@ -115,7 +115,7 @@ pub(crate) fn set_threads(py: Python<'_>, threads: usize) -> PyResult<()> {
 }
 
 /// Runs `work` in a session without the interpreter's lock. A pending Ctrl-C, or an exception of a
-/// callback, wins over what came of the work.
+/// callback, takes precedence over the result of the work.
 pub(crate) fn in_session<T: Send>(
     py: Python<'_>,
     receiver: Option<Py<PyAny>>,
@@ -141,7 +141,7 @@ pub(crate) fn in_session<T: Send>(
     }
 }
 
-/// Runs a job. `options` is a JSON object, `shard` is `i/N`, `receiver` gets progress. Gives the
+/// Runs a job. `options` is a JSON object, `shard` is `i/N`, `receiver` gets progress. Returns the
 /// outcome, and the exception of a missed gate.
 #[pyfunction]
 #[pyo3(signature = (verb, options, shard = None, receiver = None))]
@@ -171,7 +171,7 @@ fn options_of(json: &str) -> Result<Map<String, Value>, Failure> {
     serde_json::from_str(json).map_err(|error| Failure::usage(format!("options: {error}")))
 }
 
-/// Finds a model: `pocket`, a path, or `owner/name` on the hub. Gives its path and its name in
+/// Finds a model: `pocket`, a path, or `owner/name` on the hub. Returns its path and its name in
 /// results.
 #[pyfunction]
 #[pyo3(signature = (model, receiver = None))]

@@ -1,4 +1,4 @@
-//! A language model that answers requests of other harnesses.
+//! A language model that answers requests from other harnesses.
 
 use crate::jobs::in_session;
 use linwright::evaluate::{Cut, Generation, Hooks, Reply, Request, RunOptions, Subject, answer};

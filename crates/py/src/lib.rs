@@ -1,9 +1,9 @@
 //! Linwright in Python: the extension module `linwright._linwright`.
 //!
-//! It converts values, releases the lock of the interpreter around work, and has no logic of its
-//! own. The package around it, in `python/linwright`, makes functions of the jobs' schemas, objects
-//! of their results, and adapters to other packages. Without the feature `python` this crate is
-//! empty, so that the workspace builds and tests where there is no Python (ADR 0043).
+//! It converts values, releases the lock of the interpreter around work, and contains no other
+//! logic. The package around it, in `python/linwright`, generates functions from the jobs' schemas,
+//! wraps their results, and has adapters for other packages. Without the feature `python` this
+//! crate is empty, so that the workspace builds and tests without Python (ADR 0043).
 
 #[cfg(feature = "python")]
 mod failure;

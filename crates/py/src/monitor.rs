@@ -1,12 +1,12 @@
-//! Progress to Python, and the wish to stop from there.
+//! Progress reports to Python, and cancellation from there.
 
 use linwright::run::{Monitor, StepTime};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// Shortest interval between two questions whether to stop, and between two messages about
-/// progress: each waits for the interpreter's lock.
+/// Shortest interval between two checks for cancellation, and between two progress messages: each
+/// waits for the interpreter's lock.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Whether Python asked to stop: by Ctrl-C, or by an exception in a callback.
@@ -26,7 +26,7 @@ impl Stop {
         Self { state: RefCell::new(StopState { error: None, asked: Instant::now() }) }
     }
 
-    /// Whether to stop. Handlers of signals run here, as Python runs them between two of its
+    /// Whether to stop. Signal handlers run here, since Python runs them only between its
     /// instructions.
     pub(crate) fn is_asked(&self) -> bool {
         let mut state = self.state.borrow_mut();
@@ -37,7 +37,7 @@ impl Stop {
         state.error.is_some()
     }
 
-    /// The exception that asked to stop.
+    /// The exception that requested the stop.
     pub(crate) fn take(self) -> Option<PyErr> {
         self.state.into_inner().error
     }
@@ -57,7 +57,7 @@ pub(crate) struct Receiver<'a> {
     object: Option<Py<PyAny>>,
     stop: &'a Stop,
     start: Instant,
-    /// Begin of the last message about progress.
+    /// Time of the last progress message.
     told: Instant,
 }
 

@@ -1,8 +1,8 @@
-//! Operators on arrays of numpy.
+//! Operators on numpy arrays.
 //!
-//! Rows go in without a copy, and results out of the memory that was computed into. The package
-//! checks kinds of objects and brings them into rows; here shapes are checked again, since a kernel
-//! panics on a wrong one.
+//! Rows are passed without a copy, and results are returned in the memory that was computed into.
+//! The package checks types of objects and reshapes them to rows; shapes are checked again here,
+//! since a kernel panics on a wrong one.
 
 use crate::failure::exception;
 use crate::monitor::Stop;
@@ -32,7 +32,7 @@ enum Held {
     F64(Op<f64>),
 }
 
-/// Calls a generic function on the operator of whichever precision.
+/// Calls a generic function on the operator of either precision.
 macro_rules! on {
     ($held:expr, $op:ident => $work:expr) => {
         match $held {
@@ -56,7 +56,7 @@ pub(crate) enum Saved {
     F64(Tape<f64>),
 }
 
-/// A number that numpy has, with its variants of what is held in either precision.
+/// A numpy number type, with the variants of values in either precision.
 pub(crate) trait Number: Scalar + Element {
     fn tape(tape: &RawTape) -> Option<&Tape<Self>>;
     fn keep(tape: Tape<Self>) -> Saved;
@@ -101,7 +101,7 @@ fn of_file(py: Python<'_>, error: OperatorFileError) -> PyErr {
     exception(py, &failure)
 }
 
-/// Rows of an array of this number, without a copy.
+/// Rows of an array with this number type, without a copy.
 pub(crate) fn rows<'py, T: Number>(
     array: &Bound<'py, PyAny>,
     what: &str,
@@ -187,7 +187,7 @@ fn backward<T: Number>(
         Some(tape) => Some(
             T::tape(tape)
                 .filter(|_| tape.rows == x.rows())
-                .ok_or_else(|| PyValueError::new_err("the tape is of another forward call"))?,
+                .ok_or_else(|| PyValueError::new_err("the tape belongs to another forward call"))?,
         ),
     };
     let (dx, grads) = py.detach(|| {
@@ -398,7 +398,7 @@ impl RawOperator {
         on!(&self.held, op => op.map().invertible().is_some())
     }
 
-    /// Maps rows; with `keeps` also gives the tape for `backward`.
+    /// Maps rows; with `keeps` also returns the tape for `backward`.
     fn forward(
         &self,
         py: Python<'_>,
@@ -452,7 +452,7 @@ impl RawOperator {
         })
     }
 
-    /// Writes a buffer; the operator is unchanged if it would be none of its kind.
+    /// Writes a buffer; on invalid values the operator is unchanged.
     fn set_buffer(&mut self, py: Python<'_>, name: &str, values: Vec<u32>) -> PyResult<()> {
         let mut held = self.held.clone();
         let done = on!(&mut held, op => set_buffer(op, name, &values));
@@ -467,7 +467,7 @@ impl RawOperator {
     }
 }
 
-/// Stops a fit when Python asks.
+/// Stops a fit on request of Python.
 struct Stopping<'a>(&'a Stop);
 
 impl Control for Stopping<'_> {

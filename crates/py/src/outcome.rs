@@ -1,11 +1,11 @@
-//! What a job found, for Python: JSON, and the report in the forms of the command.
+//! The result of a job for Python: JSON, and the report in the forms of the command.
 
 use linwright::jobs::{Failure, Outcome};
 use linwright::report::{Document, html, markdown, terminal};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// A result and its report. Forms are made when they are asked for.
+/// A result and its report. Forms are rendered on demand.
 #[pyclass(frozen, module = "linwright._linwright")]
 #[derive(Debug)]
 pub(crate) struct RawOutcome {
@@ -14,7 +14,7 @@ pub(crate) struct RawOutcome {
 }
 
 impl RawOutcome {
-    /// Takes an outcome apart; what the command prints after a report is at its end here.
+    /// Splits an outcome; text that the command prints after a report is appended to it.
     pub(crate) fn new(outcome: &mut Outcome) -> Result<Self, Failure> {
         let mut json = Vec::new();
         outcome.result.write(&mut json).map_err(unwritten)?;
@@ -36,7 +36,7 @@ impl RawOutcome {
         &self.json
     }
 
-    /// The report as the command prints it.
+    /// The report as printed by the command.
     fn text(&self) -> String {
         let text = match self.report.title.is_empty() {
             true => terminal::blocks(&self.report.blocks),
@@ -50,7 +50,7 @@ impl RawOutcome {
         markdown::render(&self.report)
     }
 
-    /// The report as a page, under this title if it has none of its own.
+    /// The report as a page, with this title if it has none.
     fn html(&self, title: &str) -> PyResult<String> {
         let mut report = self.report.clone();
         if report.title.is_empty() {

@@ -1,4 +1,4 @@
-//! A molecular potential for programs that move atoms themselves.
+//! A molecular potential for programs that do their own dynamics.
 
 use crate::failure::exception;
 use linwright::jobs::Failure;
@@ -17,7 +17,7 @@ pub(crate) struct RawPotential {
     model: MoleculeModel,
 }
 
-/// Atoms as Python has them.
+/// Atoms as passed from Python.
 #[derive(FromPyObject)]
 pub(crate) struct Atoms {
     #[pyo3(item)]
@@ -88,7 +88,7 @@ impl RawPotential {
 }
 
 impl RawPotential {
-    /// The potential; a panic in another thread leaves nothing of it half done that matters.
+    /// The potential; a panic in another thread does not leave it in an inconsistent state.
     fn held(&self) -> std::sync::MutexGuard<'_, ConvertedPotential> {
         self.potential.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Sums over inputs and outputs of a linear layer of a foreign network.
+//! Sums over inputs and outputs of a linear layer of an external network.
 
 use crate::operator::{rows, view};
 use linwright::measure::stats::{InputSums, SiteStats, TargetSums};
@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// Sums of one layer, exact whatever the batches.
+/// Sums of one layer, exact for any batches.
 #[pyclass(module = "linwright._linwright")]
 #[derive(Debug)]
 pub(crate) struct RawSums {

@@ -9,12 +9,12 @@
 //! bivectors of every n, and for bivectors of 2^8 features with equal or nearly equal angles, for
 //! which its derivative is compared, too.
 //!
-//! Deviations: at step 1 we count from a random vector. The authors' published experiment counts
-//! first after an Adam step, from the vector of the rotor's initial decomposition: its step 1, with
-//! 4.3 to 7 iterations, is our step 2. It trains a single rotor on the same rows in every step. The
-//! paper counts while it differentiates through the iterations; here the gradient is that of the
-//! exact rotor, so that training does not depend on the iteration. The paper does not say which of
-//! the two bivectors it counts.
+//! Deviations: at step 1, iterations are counted from a random vector. The authors' published
+//! experiment counts first after an Adam step, from the vector of the rotor's initial
+//! decomposition: its step 1, with 4.3 to 7 iterations, is step 2 here. It trains a single rotor on
+//! the same rows in every step. The paper counts while it differentiates through the iterations;
+//! here the gradient is that of the exact rotor, so that training does not depend on the iteration.
+//! The paper does not say which of the two bivectors it counts.
 
 mod accuracy;
 pub mod report;

@@ -189,7 +189,7 @@ pub fn drawn(found: &Convergence) -> String {
 /// The experiments as a report.
 #[must_use]
 pub fn document(found: &Convergence) -> Document {
-    let title = "Power iteration beside the exact rotor".to_owned();
+    let title = "Power iteration compared with the exact rotor".to_owned();
     let figure = rotor_convergence(found).ok();
     let figure = figure.map(|svg| Block::Image(Image { title: title.clone(), svg }));
     let tables = tables(found).into_iter().map(Block::Table);

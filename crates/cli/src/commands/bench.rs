@@ -31,7 +31,7 @@ const GROWTH: [usize; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
 const USUAL: usize = 2048;
 /// Default length of a model's sequence, in tokens.
 const TOKENS: usize = 512;
-/// Most rounds of a timing.
+/// Largest number of rounds of a timing.
 const ROUNDS: usize = bounds::REPEATS as usize;
 /// Name of the files of the growth figure, without extension.
 const FIGURE: &str = "operator-growth";
@@ -55,8 +55,8 @@ enum What {
 ///
 /// Before timing, each operator's output is checked against its dense weight, or against the same
 /// operator in f64 if it is not linear or larger than 2048 x 2048; an operator with wrong output is
-/// not timed. Each round runs all operators in turn. Backward includes the gradient of the input; a
-/// training step (forward, mean squared error, backward, Adam) does not.
+/// not timed. Each round runs all operators one after another. Backward includes the gradient of
+/// the input; a training step (forward, mean squared error, backward, Adam) does not.
 #[derive(Debug, Args)]
 struct OperatorsArgs {
     /// Operators: kinds (`linwright ls operators`) or specifications as in recipes, `{kind:
@@ -141,7 +141,7 @@ fn shape(text: &str) -> Result<Shape, String> {
         Ok(count) if count <= bounds::FEATURES => Ok(count),
         Ok(count) => Err(format!("{count} features, expected at most {}", bounds::FEATURES)),
         Err(_) => {
-            Err(format!("`{text}` is no shape; expected 2048, or 512x2048 for 512 out, 2048 in"))
+            Err(format!("`{text}` is not a shape; expected 2048, or 512x2048 for 512 out, 2048 in"))
         }
     };
     match text.split_once('x') {
@@ -256,7 +256,7 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
     args.out.as_ref().map_or(Ok(()), |out| print(&format!("wrote {FIGURE}.* to {}", out.display())))
 }
 
-/// Refuses a shape for whose dense weight, inputs and outputs there is no memory.
+/// Rejects a shape whose dense weight, inputs and outputs do not fit in memory.
 fn check_memory(shape: Shape, rows: usize) -> Result<(), Failure> {
     let [out, inp, rows] = [shape.out, shape.inp, rows].map(|n| n as u64);
     let weight = memory::product(&[out, inp]);
@@ -279,8 +279,8 @@ fn subject(text: &str) -> Result<Subject, Failure> {
     Ok(Subject::new(spec))
 }
 
-/// Measures in a separate process, since memory that this one holds from the timing would hide what
-/// a pass needs; its allocator uses no huge pages, since touching one counts two megabytes.
+/// Measures in a separate process, since memory held by this one from the timing would hide the
+/// need of a pass; its allocator uses no huge pages, since touching one counts two megabytes.
 fn peak_of(entry: &Entry, plan: &OperatorPlan) -> Result<Option<u64>, Failure> {
     let failed = |why: String| Failure::general(format!("memory of {}: {why}", entry.label));
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
@@ -312,7 +312,7 @@ fn texts(bench: &OperatorBench) -> Result<[String; 3], Failure> {
     Ok([svg, to_csv(bench), text + "\n"])
 }
 
-/// Times, then what was left out, and the machine.
+/// Times, then skipped entries, and the machine.
 fn shown(bench: &OperatorBench) -> String {
     [vec![plain(&times(bench))], remarks(bench)].concat().join("\n")
 }

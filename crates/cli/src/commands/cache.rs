@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// List and remove finished pieces of work, such as decompositions and spectra of weights, which
-/// later commands use again.
+/// later commands reuse.
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
     #[command(subcommand)]
@@ -28,7 +28,7 @@ pub(crate) struct CacheArgs {
 enum Action {
     /// List kinds of finished pieces, their number, size and last use, and unfinished work.
     List(ListArgs),
-    /// Remove finished pieces or unfinished work; what a command is using stays.
+    /// Remove finished pieces or unfinished work, except those in use by running commands.
     Rm(RmArgs),
 }
 
@@ -58,13 +58,13 @@ struct RmArgs {
     /// Unfinished work: interrupted commands then start again from their last finished piece.
     #[arg(long, group = "what")]
     unfinished: bool,
-    /// Damaged pieces that were moved aside, and what killed commands left.
+    /// Damaged pieces that were moved aside, and leftovers of killed commands.
     #[arg(long, group = "what")]
     damaged: bool,
-    /// Caches of earlier versions, which are not read any more.
+    /// Caches of earlier versions, which are no longer read.
     #[arg(long, group = "what")]
     old: bool,
-    /// Only tell what would be removed.
+    /// Only show what would be removed.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &CacheArgs, shared: &Shared) -> Result<(), Failure> {
     }
 }
 
-/// The store of the options, where there is one, and its largest size.
+/// The store given by the options, if any, and its largest size.
 fn store(arg: &StoreArg) -> Result<(Store, u64), Failure> {
     let Place { root, bound_bytes } = place(&variable)?;
     let root = arg.cache.clone().or(root).ok_or_else(|| {
@@ -88,7 +88,7 @@ fn store(arg: &StoreArg) -> Result<(Store, u64), Failure> {
     Ok((Store::at(&root), bound_bytes))
 }
 
-/// What is told of all pieces of a kind in one state.
+/// Summary of all pieces of a kind in one state.
 #[derive(Clone, Copy, Debug)]
 struct Sum {
     pieces: usize,
@@ -120,7 +120,7 @@ impl Sum {
     }
 }
 
-/// The kind of an entry, or what else it is.
+/// The kind of an entry, or a description of other entries.
 fn name_of(entry: &Entry) -> String {
     match entry.state {
         State::Finished => entry.kind.clone(),
@@ -180,10 +180,10 @@ fn unfinished_json(entry: &Entry) -> Value {
 fn unfinished_row(entry: &Entry) -> Vec<String> {
     let (what, state) = match &entry.state {
         State::Unfinished { what, is_busy: true, process: Some(process) } => {
-            (what.as_str(), format!("process {process} is at work"))
+            (what.as_str(), format!("in use by process {process}"))
         }
         State::Unfinished { what, is_busy: true, process: None } => {
-            (what.as_str(), "a process is at work".to_owned())
+            (what.as_str(), "in use by a process".to_owned())
         }
         State::Unfinished { what, is_busy: false, .. } => (what.as_str(), "interrupted".to_owned()),
         State::Finished | State::Damaged | State::Partial => ("", String::new()),
@@ -217,7 +217,7 @@ fn remove(args: &RmArgs, shared: &Shared) -> Result<(), Failure> {
         }
     }
     if busy > 0 {
-        console.note(&format!("note: {busy} in use by other commands stay"));
+        console.note(&format!("note: {busy} in use by other commands are kept"));
     }
     let mut removed_old = Vec::new();
     for cache in old::caches().into_iter().filter(|_| args.old) {
@@ -245,7 +245,7 @@ fn remove(args: &RmArgs, shared: &Shared) -> Result<(), Failure> {
     print(&lines.join("\n"))
 }
 
-/// Refuses a kind of which there is no finished piece.
+/// Rejects a kind without finished pieces.
 fn check_kinds(kinds: &[String], entries: &[Entry]) -> Result<(), Failure> {
     let finished = entries.iter().filter(|entry| entry.state == State::Finished);
     let mut known: Vec<&str> = finished.map(|entry| entry.kind.as_str()).collect();
@@ -266,7 +266,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Time since a last use, in one unit.
+/// Time since the last use, in one unit.
 fn age(time: SystemTime) -> String {
     in_one_unit(SystemTime::now().duration_since(time).unwrap_or_default())
 }

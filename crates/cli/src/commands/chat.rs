@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
     let mut lines = std::io::stdin().lock().lines();
     let mut shown = Pieces::default();
     loop {
-        // Nobody reads the output: stop.
+        // The output is closed: stop.
         if terminal && !shown.write("> ") {
             return shown.finish();
         }
@@ -90,7 +90,7 @@ fn answer(
     shown: &mut Pieces,
 ) -> Result<String, Failure> {
     let text = writer.tokenizer.chat_with(messages, options)?;
-    // The template writes the special tokens, the first included.
+    // The template writes the special tokens, including the first.
     let prompt = writer.tokenizer.encode(&text, false)?;
     let mut on_text = |_, piece: &str| shown.write(piece);
     let mut written = writer.write(&[prompt], &mut on_text, &interrupt::is_requested)?;

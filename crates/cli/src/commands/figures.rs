@@ -1,11 +1,11 @@
-//! Figures of experiments as files: a plot, its numbers, and all that was found.
+//! Figures of experiments as files: a plot, its numbers, and all results.
 
 use crate::failure::Failure;
 use linwright::jobs::outputs;
 use linwright::run::atomic::check_file;
 use std::path::{Path, PathBuf};
 
-/// Endings of the names: the plot, its numbers as a table, everything.
+/// File extensions: the plot, its numbers as a table, everything.
 const ENDINGS: [&str; 3] = ["svg", "csv", "json"];
 
 /// Figures of a name in a directory.
@@ -23,7 +23,7 @@ impl Figures<'_> {
 
     /// Checks before any work that they can be written.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        // Their names are those of no other program's files.
+        // Their names do not occur in other programs.
         let is_ours = |_: &Path| true;
         let there = self.paths().into_iter().filter(|_| self.folder.exists());
         Ok(there.into_iter().try_for_each(|path| check_file(&path, self.force, is_ours))?)

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// List operators, methods, tasks, families, presets or jobs.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// The kind of things to list.
+    /// The kind of entries to list.
     what: What,
     /// Output and input features for which `ls operators --json` counts parameters and
     /// multiply-adds.
@@ -108,8 +108,8 @@ fn operators(shape: Shape, shared: &Shared) -> Result<(), Failure> {
     print(&table(&["kind", "equation", "parameters", "MACs per row"], &rows))
 }
 
-/// Cost of an operator of this shape with its default options, or the reason why it has no such
-/// shape.
+/// Cost of an operator of this shape with its default options, or the reason why it does not
+/// support the shape.
 fn at(kind: &str, shape: Shape) -> Value {
     let cost = OpSpec::default_of(kind).and_then(|spec| spec.cost(shape));
     match cost {

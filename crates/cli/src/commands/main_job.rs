@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use linwright::jobs::Run;
 use linwright::recipes::PRESETS;
 
-/// Commands for a model of one's own: the last lines of the demonstration and of `--help`.
+/// Commands for the user's own model: the last lines of the demonstration and of `--help`.
 pub(crate) const NEXT: &str = "\
 With a model of your own (a directory, a .gguf file, or owner/name on the hub):
   linwright inspect MODEL

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ManArgs, shared: &Shared) -> Result<(), Failure> {
     outputs::directory(&args.output, args.force, &[], &Console::new(shared).session())?;
     let mut folder = AtomicDir::create(&args.output, args.force)?;
     let mut top = Cli::command().disable_help_subcommand(true);
-    // Names of commands below others are put together, and shared options spread, by this.
+    // Builds the command, which joins names of subcommands and propagates shared options.
     top.build();
     let mut pages = Vec::new();
     write_pages(&top, &mut folder, &mut pages)?;

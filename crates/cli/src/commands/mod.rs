@@ -66,7 +66,7 @@ impl Command {
             Self::Job(job) if shared.print_recipe => print_recipe(job.as_ref(), shared),
             Self::Job(job) => run(job.as_ref(), shared),
             Self::Own(_) if shared.print_recipe => {
-                Err(Failure::usage("--print-recipe: this command is no job of recipes"))
+                Err(Failure::usage("--print-recipe: this command is not a job of recipes"))
             }
             Self::Own(_) if shared.shard.is_some() => {
                 Err(Failure::usage("--shard: this command has no work to divide"))
@@ -75,7 +75,7 @@ impl Command {
         }
     }
 
-    /// Whether it can be asked to stop. Others end at once when they are interrupted.
+    /// Whether it can be stopped gracefully. Others end immediately when interrupted.
     pub(crate) fn can_stop(&self) -> bool {
         match self {
             Self::Job(job) => !matches!(job.verb(), "export" | "import"),
@@ -120,7 +120,7 @@ impl FromArgMatches for Command {
     }
 }
 
-/// Prints a job as a recipe, which writes below the directory that it is given.
+/// Prints a job as a recipe, which writes below its output directory.
 fn print_recipe(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
     let fields = Verb::named(job.verb()).map(|verb| (verb.fields)()).unwrap_or_default();
     let mut options = job.options();
@@ -141,7 +141,7 @@ pub(crate) fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
     run_with(job, shared, &Alone)
 }
 
-/// Runs a job together with other processes, of which the first prints its outcome.
+/// Runs a job together with other processes; the first one prints its outcome.
 pub(crate) fn run_with(job: &dyn AnyJob, shared: &Shared, team: &dyn Team) -> Result<(), Failure> {
     let outcome = outcome(job, shared, team)?;
     if team.rank() > 0 {
@@ -201,13 +201,13 @@ impl Pieces {
         self.ended.is_none()
     }
 
-    /// Ends the output; a reader that closed the pipe is no error.
+    /// Ends the output; a reader that closed the pipe is not an error.
     ///
     /// # Errors
-    /// If text was lost.
+    /// If text could not be written.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.ended {
-            // The reader closed the pipe, as `head` does: no error.
+            // The reader closed the pipe, like `head`: not an error.
             Some(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(Failure::io("standard output", &error))
             }
@@ -221,13 +221,13 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print_result(&value)
 }
 
-/// Prints what a job found as JSON to stdout.
+/// Prints the result of a job as JSON to stdout.
 fn print_result(result: &dyn ResultData) -> Result<(), Failure> {
     // Piece by piece: the JSON may be much longer than the data behind it.
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let written = result.write(&mut out).map_err(std::io::Error::from);
     match written.and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
-        // The reader closed the pipe, as `head` does: no error.
+        // The reader closed the pipe, like `head`: not an error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| Failure::io("standard output", &error)),
     }

@@ -16,7 +16,7 @@ use linwright::run::input;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Largest report or result, in bytes: one with samples of every question is long.
+/// Largest report or result, in bytes; results with samples of every question are long.
 const REPORT_BYTES: u64 = 1 << 30;
 
 /// Render the saved result of any command: a run, an evaluation, a sweep, an inspection, a bench, a
@@ -25,9 +25,9 @@ const REPORT_BYTES: u64 = 1 << 30;
 pub(crate) struct ReportArgs {
     /// Directory of a run, with its `report.json` or `result.json`; or a file of results: of
     /// `linwright eval --output`, of lm-evaluation-harness, of `sweep`, `compose`, `search` and
-    /// `compare`, of `bench --out`, or what `inspect --json` printed.
+    /// `compare`, of `bench --out`, or the output of `inspect --json`.
     run: PathBuf,
-    /// Print this form [default: of a run write `report.html` and `report.md`, of other results
+    /// Print this form [default: for a run write `report.html` and `report.md`, for other results
     /// print the tables].
     #[arg(long, value_enum)]
     format: Option<FormatArg>,
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
     }
 }
 
-/// The file of results that a path names.
+/// The file of results at a path.
 fn saved_in(run: &Path) -> PathBuf {
     let [report, result] = ["report.json", "result.json"].map(|name| run.join(name));
     match run.is_file() {
@@ -70,7 +70,7 @@ fn saved_in(run: &Path) -> PathBuf {
     }
 }
 
-/// Results of any kind but those of a study; none if the text is none of them.
+/// Results of any kind other than a study; none for other texts.
 fn open(text: &str) -> Option<Result<Document, ReportError>> {
     if is_evaluation(text) {
         return Some(evaluation(text));
@@ -85,7 +85,7 @@ fn open(text: &str) -> Option<Result<Document, ReportError>> {
         .or_else(|| collapse::report::saved(&value))
 }
 
-/// Prints a report in the form that was asked for.
+/// Prints a report in the requested form.
 fn show(
     document: &Document,
     json: &str,

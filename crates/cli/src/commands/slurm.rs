@@ -15,10 +15,10 @@ const MAX_SHARDS: u64 = 1001;
 ///
 /// linwright slurm --shards 16 eval MODEL --text TEXT -o result.json | bash
 ///
-/// Shards work in result.json.shards, or in the store of a job that has one: folders that all
-/// nodes must share. Run the script again after a failure: shards that are done compute nothing,
-/// others go on where they stopped. Shards of compress, search and compose wait for each other, so
-/// that they are the tasks of one job, which srun starts at once.
+/// Shards work in result.json.shards, or in the store of the job: folders that all nodes must
+/// share. After a failure, run the script again: finished shards do nothing, others resume where
+/// they stopped. Shards of compress, search and compose exchange results, so they are tasks of one
+/// job, which srun starts at the same time.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct SlurmArgs {
@@ -28,8 +28,8 @@ pub(crate) struct SlurmArgs {
     /// Largest number of shards that run at once [default: as many as Slurm starts].
     #[arg(long, alias = "at_once", value_parser = clap::value_parser!(u64).range(1..=MAX_SHARDS))]
     at_once: Option<u64>,
-    /// An option of sbatch for all that is submitted, such as --sbatch=--partition=long; may be
-    /// given more than once.
+    /// An option of sbatch for all submitted jobs, such as --sbatch=--partition=long; may be given
+    /// more than once.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
     /// The job: a command that takes --shard, with its options and --output.
@@ -42,15 +42,15 @@ pub(crate) struct SlurmArgs {
     job: Vec<String>,
 }
 
-/// A job that is divided.
+/// A sharded job.
 struct Divided {
     verb: &'static Verb,
     /// Its arguments for a shell, without its output.
     arguments: Vec<String>,
-    /// Where it writes: with shards that share one directory, that directory.
+    /// Its output; if shards share one directory, that directory.
     output: String,
     shards: u64,
-    /// Options of all commands, which may stand among the job's.
+    /// Options of all commands, which may occur among the job's options.
     shared: Shared,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &SlurmArgs, shared: &Shared) -> Result<(), Failure> {
     let divided = args.divided()?;
     let folder = std::env::current_dir().map_err(|e| Failure::io("the current folder", &e))?;
     let Some(folder) = folder.to_str() else {
-        let failure = Failure::usage(format!("{}: its name is no text", folder.display()));
+        let failure = Failure::usage(format!("{}: its name is not text", folder.display()));
         return Err(failure.hint("run the command in a folder with a name in UTF-8"));
     };
     let script = script(&divided, args, folder);
@@ -91,9 +91,8 @@ impl SlurmArgs {
         let verb = Verb::named(job.verb()).filter(|verb| verb.division.has_shards());
         let verb = verb.ok_or_else(|| undivided(job.verb()))?;
         if verb.division != Division::Shared && job.options().contains_key("force") {
-            return Err(
-                Failure::usage("--force: shards replace nothing").hint("remove the output first")
-            );
+            return Err(Failure::usage("--force: shards do not replace outputs")
+                .hint("remove the output first"));
         }
         if verb.division.waits() && self.at_once.is_some() {
             return Err(Failure::usage(format!(
@@ -103,7 +102,7 @@ impl SlurmArgs {
             .hint("all must run at the same time: leave it out"));
         }
         if cli.shared.shard.is_some() {
-            return Err(Failure::usage("--shard: the script says which shard each task does"));
+            return Err(Failure::usage("--shard: the script sets the shard of each task"));
         }
         let output = output_of(verb.division, job.as_ref())?;
         let is_output = |argument: &String| {
@@ -114,12 +113,12 @@ impl SlurmArgs {
         Ok(Divided { verb, arguments, output, shards, shared: cli.shared })
     }
 
-    /// What stands after the options of sbatch.
+    /// The text after the options of sbatch.
     fn own_options(&self) -> String {
         self.sbatch.iter().map(|option| format!(" {}", quoted(option))).collect()
     }
 
-    /// The number of shards, also if it stands among the job's own options, and the job.
+    /// The number of shards, also if it is given among the job's options, and the job.
     fn shards_and_job(&self) -> Result<(u64, Vec<String>), Failure> {
         let mut job = self.job.clone();
         let mut shards = self.shards;
@@ -150,16 +149,16 @@ fn undivided(what: &str) -> Failure {
     let able = linwright::jobs::VERBS.iter().filter(|verb| verb.division.has_shards());
     let able = able.map(Verb::words);
     let able = able.collect::<Vec<_>>().join(", ");
-    Failure::usage(format!("{what} is not divided")).hint(format!("these commands are: {able}"))
+    Failure::usage(format!("{what} cannot be sharded")).hint(format!("these commands are: {able}"))
 }
 
-/// Where the job writes.
+/// Output of the job.
 fn output_of(division: Division, job: &dyn AnyJob) -> Result<String, Failure> {
     let options = job.options();
     let store = options.get("store").filter(|_| division == Division::Shared);
     let output = options.get("output").or(store).and_then(serde_json::Value::as_str);
     let missing = || {
-        Failure::usage("the job has no --output").hint("shards keep their work beside the output")
+        Failure::usage("the job has no --output").hint("shards keep their work next to the output")
     };
     Ok(output.ok_or_else(missing)?.trim_end_matches('/').to_owned())
 }
@@ -169,12 +168,12 @@ fn folder_of(output: &str) -> String {
     format!("{output}.shards")
 }
 
-/// The option of sbatch for a file of messages in a folder, where `%` begins a pattern.
+/// The option of sbatch for a file of messages in a folder, where `%` starts a pattern.
 fn log(folder: &str, name: &str) -> String {
     format!("--output={}/{name}", quoted(&folder.replace('%', "%%")))
 }
 
-/// A function of the shell that prints a text, which no line of it ends early.
+/// A shell function that prints a text; no line of the text ends the function early.
 fn function(name: &str, text: &str) -> String {
     let mut end = name.to_uppercase();
     while text.lines().any(|line| line.trim_end_matches('\r') == end) {
@@ -221,7 +220,7 @@ exec linwright {words} --threads={threads} \\
     format!(
         "#!/usr/bin/env bash
 # {shards} shards of a job of linwright as an array of Slurm, and their merge after them.
-# Run it again after a failure: shards that are done compute nothing, others go on.
+# Run it again after a failure: shards that are done compute nothing, others resume.
 set -eu
 cd {folder}
 mkdir -p -- {shards_folder}
@@ -242,7 +241,7 @@ fn threads(shared: &Shared) -> String {
     }
 }
 
-/// The script of shards that wait for each other: the tasks of one job.
+/// The script of shards that exchange results: the tasks of one job.
 fn script_at_once(divided: &Divided, args: &SlurmArgs, folder: &str) -> String {
     let Divided { verb, arguments, output, shards, shared } = divided;
     let (name, threads, own) = (verb.name, threads(shared), args.own_options());
@@ -265,7 +264,7 @@ exec srun --kill-on-bad-exit=1 bash -c \\
     format!(
         "#!/usr/bin/env bash
 # {shards} shards of a job of linwright, which wait for each other, as the tasks of a job of Slurm.
-# Run it again after a failure: it goes on where it stopped.
+# Run it again after a failure: it resumes where it stopped.
 set -eu
 cd {folder}
 mkdir -p -- {shards_folder}

@@ -59,7 +59,7 @@ pub(super) fn recipe(bytes: &[u8]) -> String {
     outcome(recipe::parse(path, text).map(|recipe| shown(&recipe.tables)))
 }
 
-/// Reads a recipe of jobs, with the options of each job, and what it writes of it.
+/// Reads a recipe of jobs, with the options of each job, and writes it again.
 pub(super) fn jobs(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
     let path = Path::new("recipe.yaml");
@@ -86,7 +86,7 @@ pub(super) fn plan(bytes: &[u8]) -> String {
     }))
 }
 
-/// Most numbers of a network, and of one example between two layers, that is run.
+/// Largest size of a network, and of one example between two layers, that is run.
 const MOST_OF_NET: usize = 1 << 14;
 
 /// Reads the description of a flow.

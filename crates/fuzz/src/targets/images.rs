@@ -36,12 +36,12 @@ pub(super) fn npy(bytes: &[u8]) -> String {
     }
 }
 
-/// Reads a PNG file whose checksums fit its chunks, which mutations would leave to chance.
+/// Reads a PNG file with corrected checksums of its chunks, which mutations would break.
 pub(super) fn png(bytes: &[u8]) -> String {
     images(&with_checksums(bytes), ImageFormat::Png)
 }
 
-/// Reads images, and brings them to another size and into rows.
+/// Reads images, resizes them and converts them to rows.
 fn images(bytes: &[u8], format: ImageFormat) -> String {
     outcome(Images::from_bytes(Path::new("images"), bytes, Some(format)).map(|images| {
         let channels = images.shape().channels;

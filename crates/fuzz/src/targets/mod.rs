@@ -12,7 +12,7 @@ use linwright_files::Format;
 use linwright_model::checkpoint::gguf;
 use std::fmt::{Debug, Display};
 
-/// A reader of outside bytes.
+/// A reader of external bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Name of the target and of its folder in `testdata/fuzz`.
@@ -21,7 +21,7 @@ pub struct Target {
     pub run: fn(&[u8]) -> String,
     /// Further seeds in `testdata`: files and folders.
     pub seeds: &'static [&'static str],
-    /// Memory allowance in bytes whatever the input, for readers that are told what to compute.
+    /// Memory allowance in bytes for any input, for readers whose input determines the computation.
     pub memory: usize,
 }
 
@@ -123,7 +123,7 @@ fn outcome<E: Debug + Display>(result: Result<String, E>) -> String {
     }
 }
 
-/// Checks that a message is one line of bounded length, whatever the input.
+/// Checks that a message is one line of bounded length for any input.
 fn check_message(error: &dyn Display) {
     let message = error.to_string();
     assert!(message.len() < 2000, "a message of {} bytes", message.len());

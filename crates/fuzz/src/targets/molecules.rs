@@ -20,15 +20,15 @@ pub(super) fn xyz(bytes: &[u8]) -> String {
         let mut writer = XyzWriter::new(Vec::new());
         for frame in &read {
             let written = writer.frame(frame);
-            assert!(written.is_ok(), "what was read can be written: {written:?}");
+            assert!(written.is_ok(), "read frames can be written: {written:?}");
         }
         let mut again = match frames(&writer.into_inner()) {
             Ok(frames) => frames,
-            Err(error) => panic!("what was written can be read: {error}"),
+            Err(error) => panic!("written frames can be read: {error}"),
         };
-        // Other pairs are text, of which an open box gets one more.
+        // Other pairs are text; an open box gets an additional one.
         read.iter_mut().chain(&mut again).for_each(|frame| frame.info.clear());
-        assert_eq!(again, read, "what was written is what was read");
+        assert_eq!(again, read, "written frames equal those read");
         let labelled = read.iter().filter(|frame| frame.labels.energy.is_some()).count();
         let cells = read.iter().filter(|frame| frame.cell.is_some()).count();
         format!("{} frames, {} energies, {} cells", few(read.len()), few(labelled), few(cells))

@@ -59,7 +59,7 @@ impl Unpacked {
         &self.path
     }
 
-    /// Why the directory is temporary; `None` if it is in the cache.
+    /// The reason why the directory is temporary; `None` if it is in the cache.
     #[must_use]
     pub fn why_not_kept(&self) -> Option<&OutputError> {
         self.for_now.as_ref().map(|(_, why)| why)
@@ -86,7 +86,7 @@ fn unpack_files(
         Some(Ok(path)) => return Ok(Unpacked { path, for_now: None }),
         Some(Err(why)) => why,
         None => {
-            let reason = io::Error::new(io::ErrorKind::NotFound, "nothing says where caches are");
+            let reason = io::Error::new(io::ErrorKind::NotFound, "no variable names a cache directory");
             OutputError::io("find", Path::new("XDG_CACHE_HOME or HOME"), reason)
         }
     };

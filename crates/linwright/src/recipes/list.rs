@@ -13,8 +13,9 @@
 //!   - export: {model: {from: compress-1}, form: dense}
 //! ```
 //!
-//! `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the
-//! stages before it wrote, the first on that of the recipe, and `baseline: true` is the latter.
+//! `stages` instead of `jobs` is a pipeline: a stage without `model` uses the model written by the
+//! preceding stages, the first stage that of the recipe, which is also selected by `baseline:
+//! true`.
 
 use crate::jobs::VERBS;
 use crate::jobs::kit::{AnyJob, Failure, FailureKind, Field, Verb, Written};
@@ -28,7 +29,8 @@ use std::path::{Path, PathBuf};
 /// Keys of a recipe that are not options of jobs.
 const OWN_KEYS: [&str; 4] = ["version", "title", "jobs", "stages"];
 
-/// Names in the directory of a recipe that belong to the run, beside those that begin with a dot.
+/// Names in the directory of a recipe that belong to the run, in addition to those that begin with
+/// a dot.
 const OF_THE_RUN: [&str; 12] = [
     "basis.json",
     "fingerprint",
@@ -47,10 +49,10 @@ const OF_THE_RUN: [&str; 12] = [
 /// Folder of outputs whose names would be among these.
 const APART: &str = "jobs";
 
-/// Option by which a job replaces what stands where it writes.
+/// Option by which a job replaces existing outputs.
 const FORCE: &str = "force";
 
-/// Verbs that read recipes or directories of earlier ones, which no recipe holds.
+/// Verbs that read recipes or their directories, which are not allowed in recipes.
 const OUTSIDE: [&str; 3] = ["run", "merge", "reproduce"];
 
 /// A recipe of jobs.
@@ -65,7 +67,7 @@ pub struct JobList {
 /// A job of a recipe.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its name, which is unique: that given, or the verb and its place among those of the verb.
+    /// Its unique name: the given one, or the verb and its number among those of the verb.
     pub name: String,
     /// What it does.
     pub verb: &'static Verb,
@@ -73,7 +75,7 @@ pub struct Entry {
     pub options: Map<String, Value>,
 }
 
-/// A job with the paths of those that it refers to.
+/// A job with the paths of the jobs that it refers to.
 #[derive(Debug)]
 pub(super) struct Resolved {
     /// The job.
@@ -82,17 +84,17 @@ pub(super) struct Resolved {
     pub(super) places: Places,
 }
 
-/// Where a job of a recipe writes.
+/// Outputs of a job of a recipe.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// Its output, if it has one.
     pub(super) output: Option<PathBuf>,
-    /// All of its places, relative to the directory of the recipe.
+    /// All of its output paths, relative to the directory of the recipe.
     pub(super) below: Vec<(Written, PathBuf)>,
 }
 
 impl Places {
-    /// Checks that none of them is a link or lies behind one, which could lead out of `folder`.
+    /// Checks that none of them is a link or goes through one, which could lead out of `folder`.
     ///
     /// # Errors
     /// [`Failure`] naming the link, in the job called `name`.
@@ -132,7 +134,7 @@ impl JobList {
     /// Reads a recipe; `name` is that of its file, for messages and the title.
     ///
     /// # Errors
-    /// [`Failure`] naming the key or job that is wrong.
+    /// [`Failure`] naming the invalid key or job.
     pub fn read(name: &str, recipe: &Map<String, Value>) -> Result<Self, Failure> {
         if recipe.get("version") != Some(&json!(VERSION)) {
             let found = recipe.get("version").map_or("missing".into(), Value::to_string);
@@ -153,7 +155,7 @@ impl JobList {
         Ok(list)
     }
 
-    /// Adds keys beside the jobs to every job that has such an option and does not give it.
+    /// Adds top-level keys to every job that has such an option and does not set it.
     fn add_defaults(
         &mut self,
         name: &str,
@@ -227,11 +229,11 @@ impl JobList {
         Ok(())
     }
 
-    /// The jobs, with references replaced by paths, all that they write below `folder`, and an
-    /// output of their name unless they give another.
+    /// The jobs, with references replaced by paths, all outputs below `folder`, and an output with
+    /// their name by default.
     ///
     /// # Errors
-    /// [`Failure`] naming the job and the option that is wrong.
+    /// [`Failure`] naming the job and the invalid option.
     pub(super) fn resolve(&self, folder: &Path) -> Result<Vec<Resolved>, Failure> {
         let mut resolved: Vec<Resolved> = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
@@ -269,13 +271,13 @@ impl JobList {
     /// Checks the options of all jobs.
     ///
     /// # Errors
-    /// [`Failure`] naming the job and the option that is wrong.
+    /// [`Failure`] naming the job and the invalid option.
     pub fn check(&self) -> Result<(), Failure> {
         self.resolve(Path::new("")).map(drop)
     }
 
-    /// The share that each job belongs to when several processes divide the recipe: jobs that refer
-    /// to one another stay together.
+    /// The share of each job when several processes divide the recipe: jobs that refer to one
+    /// another stay together.
     pub(super) fn shares(&self) -> Vec<usize> {
         let mut shares: Vec<usize> = Vec::new();
         let mut next = 0;
@@ -291,7 +293,7 @@ impl JobList {
                     shares.push(next);
                     next += 1;
                 }
-                // It joins all that it refers to.
+                // A job joins the shares of all jobs that it refers to.
                 Some(first) => {
                     for share in &mut shares {
                         *share = if earlier.contains(share) { first } else { *share };
@@ -308,7 +310,8 @@ impl JobList {
         shares.iter().map(place).collect()
     }
 
-    /// The recipe in full, without places: the same list gives the same text wherever it runs.
+    /// The complete recipe, without output paths: the same list gives the same text wherever it
+    /// runs.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let jobs = self.entries.iter().map(|entry| {
@@ -329,13 +332,14 @@ impl Entry {
         kept.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// A place of this job is its own, and what it changes in place is an earlier job's.
+    /// Outputs of this job are its own, and files that it changes in place belong to an earlier
+    /// job.
     fn check_reference(&self, fields: &[Field], key: &str, value: &Value) -> Result<(), Failure> {
         let refers = is_reference(value);
         match field_named(fields, key).and_then(|field| field.written) {
             Some(Written::Result | Written::State) if refers => {
                 let message = format!("{}: {key} refers to another job", self.name);
-                Err(wrong(message).hint("it says where this job writes: give a name of its own"))
+                Err(wrong(message).hint("it is an output of this job: give it a separate name"))
             }
             Some(Written::InPlace) if !refers => {
                 let message = format!(
@@ -343,14 +347,14 @@ impl Entry {
                     self.name,
                     shown(&value.to_string())
                 );
-                Err(wrong(message).hint("a recipe changes only what it made: `{from: NAME}`"))
+                Err(wrong(message).hint("a recipe changes only its own outputs: `{from: NAME}`"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Puts what the job writes below a folder: its output by its name unless it names one, and the
-    /// other places that it names.
+    /// Moves the outputs of the job below a folder: its output, named after the job by default, and
+    /// its other output paths.
     pub(super) fn place(
         &self,
         options: &mut Map<String, Value>,
@@ -367,7 +371,7 @@ impl Entry {
                 match (options.iter().find(|(key, _)| field.is_called(key)), is_output) {
                     (Some((key, Value::String(text))), _) => (key.clone(), text.clone()),
                     (Some((_, Value::Null)) | None, true) => (field.key.clone(), own.clone()),
-                    // Anything but text is refused where options are read.
+                    // Anything but text is rejected when options are read.
                     (Some(_), _) | (None, false) => continue,
                 };
             let below = match is_taken && text == own {
@@ -379,7 +383,7 @@ impl Entry {
             places.output = if is_output { Some(path) } else { places.output };
             places.below.extend(field.written.map(|written| (written, below)));
         }
-        // What an interrupted run left is its own.
+        // Leftovers of an interrupted run belong to it.
         if let (Some(force), false) = (field_named(&fields, FORCE), places.below.is_empty()) {
             options.retain(|key, _| !force.is_called(key));
             options.insert(force.key.clone(), true.into());
@@ -387,7 +391,7 @@ impl Entry {
         Ok(places)
     }
 
-    /// A place relative to the directory of the recipe.
+    /// A path relative to the directory of the recipe.
     fn below(&self, key: &str, text: &str) -> Result<PathBuf, Failure> {
         let refused = |why: &str| {
             wrong(format!("{}: {key} is {}: {why}", self.name, shown(text))).hint(
@@ -397,12 +401,12 @@ impl Entry {
         let below = place::below(text).map_err(|error| refused(&error.what))?;
         let first = below.iter().next().map(OsStr::to_string_lossy).unwrap_or_default();
         match first.starts_with('.') || OF_THE_RUN.contains(&&*first) {
-            true => Err(refused("a file of the run itself has this name")),
+            true => Err(refused("this name is used by a file of the run")),
             false => Ok(below),
         }
     }
 
-    /// No job writes where an earlier one does; both may keep pieces in one store.
+    /// No job writes to an output of an earlier one; both may use the same store.
     fn check_apart(
         &self,
         places: &Places,
@@ -423,7 +427,7 @@ impl Entry {
                         self.name,
                         below.display()
                     );
-                    return Err(wrong(message).hint("give each job places of its own"));
+                    return Err(wrong(message).hint("give each job separate outputs"));
                 }
             }
         }
@@ -446,7 +450,7 @@ fn entries(name: &str, recipe: &Map<String, Value>) -> Result<(Vec<Entry>, bool)
         }
     };
     let (Value::Array(list), is_pipeline) = list else {
-        return Err(wrong(format!("{name}: its jobs are no list")));
+        return Err(wrong(format!("{name}: its jobs are not a list")));
     };
     if list.is_empty() {
         return Err(wrong(format!("{name}: its list of jobs is empty")));
@@ -454,7 +458,7 @@ fn entries(name: &str, recipe: &Map<String, Value>) -> Result<(Vec<Entry>, bool)
     let mut all: Vec<Entry> = Vec::new();
     for (index, value) in list.iter().enumerate() {
         let entry = entry(name, index, value, &all)?;
-        // On some systems names that differ in case alone are one.
+        // On some systems names that differ only in case are equal.
         if all.iter().any(|other| other.name.eq_ignore_ascii_case(&entry.name)) {
             return Err(wrong(format!("{name}: two jobs are named {}", shown(&entry.name))));
         }
@@ -474,8 +478,8 @@ fn entry(name: &str, index: usize, value: &Value, before: &[Entry]) -> Result<En
         match verb_named(key) {
             Some(found) if verb.is_none() => verb = Some((found, value)),
             Some(found) => {
-                let message = format!("{} holds a second job, {}", place(), found.name);
-                return Err(wrong(message).hint("begin each job with a dash of its own"));
+                let message = format!("{} contains a second job, {}", place(), found.name);
+                return Err(wrong(message).hint("start each job with a dash"));
             }
             None if key == "name" => own_name = Some(value),
             None => {
@@ -550,7 +554,7 @@ pub(crate) fn is_reference(value: &Value) -> bool {
 }
 
 impl Reference<'_> {
-    /// The path that it stands for as the value of an option.
+    /// The path that replaces it as the value of an option.
     fn path(
         &self,
         entry: &Entry,
@@ -562,7 +566,7 @@ impl Reference<'_> {
         let Some(index) = before.iter().position(|other| other.name == from) else {
             let names: Vec<&str> = before.iter().map(|other| other.name.as_str()).collect();
             let message =
-                format!("{}: {key} refers to {}, no job before it", entry.name, shown(from));
+                format!("{}: {key} refers to {}, which is not an earlier job", entry.name, shown(from));
             return Err(wrong(message).hint(nearest_names(from, &names)));
         };
         let refused =
@@ -573,7 +577,7 @@ impl Reference<'_> {
         if of_a_model && file.is_none() && !before[index].verb.writes_model {
             return Err(refused("which writes no model".into()));
         }
-        // What an option reads of a job's directory.
+        // The file that an option reads in a job's directory.
         let file = file.or(match key {
             "sweep" => Some("result.json"),
             "plan" => Some("edits.json"),

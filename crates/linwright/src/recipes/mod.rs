@@ -20,7 +20,7 @@ use linwright_study::sweep_recipe::{SweepRecipe, parse_sweeps};
 use serde_json::Value;
 use std::path::Path;
 
-/// How a recipe is run.
+/// Settings of a run of a recipe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunSettings<'a> {
     /// Directory of the run; `runs/` and the name of the recipe by default.
@@ -47,7 +47,7 @@ pub fn run(
     run_recipe(&name, recipe, settings, session)
 }
 
-/// Runs a recipe of this name.
+/// Runs a recipe with this name.
 pub(crate) fn run_recipe(
     name: &str,
     recipe: Recipe,
@@ -98,21 +98,21 @@ pub enum Recipe {
     Sweeps(SweepRecipe),
     /// Tables of methods on sets of layers of a language model.
     Study(Box<recipe::Recipe>),
-    /// The same of a small network for images.
+    /// Tables of methods for a small network on images.
     ImageStudy(Box<recipe::ImageRecipe>),
-    /// The same of a molecular potential.
+    /// Tables of methods for a molecular potential.
     MoleculeStudy(Box<recipe::MoleculeRecipe>),
 }
 
 impl Recipe {
     /// Reads a recipe; `path` is its name in messages, `name` that of its run. Values of `set`
-    /// replace its own.
+    /// replace those of the recipe.
     ///
     /// # Errors
-    /// [`Failure`] naming what is wrong.
+    /// [`Failure`] with the invalid part.
     pub fn read(path: &Path, name: &str, text: &str, set: &[String]) -> Result<Self, Failure> {
         let keys = set::read(path, text, set)?;
-        // Read as text where nothing replaces it: messages then name the line.
+        // Read as text if nothing is replaced, so that messages name the line.
         let text = match set.is_empty() {
             true => text.to_owned(),
             false => Value::Object(keys.clone()).to_string(),

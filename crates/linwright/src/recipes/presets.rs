@@ -10,7 +10,7 @@ use std::path::Path;
 /// A built-in recipe.
 #[derive(Debug)]
 pub struct Preset {
-    /// The name that `-r` takes.
+    /// The name for `-r`.
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,

@@ -24,11 +24,11 @@ use std::path::{Path, PathBuf};
 struct Finished {
     result: Value,
     report: Document,
-    /// What it wrote, so that a later change is noticed.
+    /// Its outputs, so that a later change is noticed.
     written: Vec<InputHash>,
 }
 
-/// Runs the jobs of a recipe. What is finished is read from the directory.
+/// Runs the jobs of a recipe. Finished jobs are read from the directory.
 pub(crate) fn run(
     name: &str,
     list: &JobList,
@@ -99,7 +99,7 @@ pub(crate) fn run(
     write_results(list, &reproduce, &finished, &folder, session)
 }
 
-/// The command of each job, and its cost if it reads nothing that another job writes.
+/// The command of each job, and its cost unless it depends on another job.
 fn costs(
     list: &JobList,
     resolved: &[Resolved],
@@ -116,7 +116,7 @@ fn costs(
         }
         let mut options = entry.options.clone();
         options.insert("dry_run".into(), true.into());
-        // A command asks for an output even where it writes none.
+        // A command requires an output even if it writes none.
         entry.place(&mut options, Path::new(""))?;
         let job = (entry.verb.read)(&options)?;
         let cost = job.run(session)?;
@@ -127,10 +127,10 @@ fn costs(
     Ok(Outcome::new(result, blocks))
 }
 
-/// What the jobs read, but for what other jobs of the recipe write: files, and models by path. A
-/// model of the hub is known by its name alone.
+/// Inputs of the jobs, without outputs of other jobs of the recipe: files, and models by path. A
+/// model of the hub is identified by its name.
 fn data_of(list: &JobList, session: &mut Session<'_>) -> Result<Vec<InputHash>, Failure> {
-    // Any place will do: it is taken away again.
+    // Any path will do: it is removed again.
     let folder = Path::new("runs").join(".data");
     let resolved = list.resolve(&folder)?;
     let written = resolved.iter().flat_map(|one| &one.places.below);
@@ -152,8 +152,7 @@ fn open(folder: &Path, fingerprint: &Fingerprint, basis: &Value) -> Result<RunDi
     })
 }
 
-/// A job as the recipe that its own directory holds: as the command would record it, but with
-/// references.
+/// A job as the recipe in its directory: as the command would record it, but with references.
 fn recorded(entry: &Entry, resolved: &Resolved) -> Map<String, Value> {
     let mut recipe = recipe_of(resolved.job.as_ref());
     for options in recipe.values_mut().filter_map(Value::as_object_mut) {
@@ -188,9 +187,9 @@ fn one(
         return Ok(stored);
     }
     prepare(entry, &resolved.places, directory.path())?;
-    // A job whose results were removed runs again, whatever a shard knows of it.
+    // A job whose results were removed runs again, even if a shard finished it.
     directory.pieces().forget(&key).map_err(RunError::from)?;
-    // What earlier jobs did is kept.
+    // Results of earlier jobs are kept.
     let outcome = resolved.job.run(session).map_err(Failure::resumable)?;
     if let Some(failure) = outcome.failure {
         return Err(failure);
@@ -213,13 +212,13 @@ fn one(
     Ok(finished)
 }
 
-/// Where a job puts results, below the directory of the recipe.
+/// Output paths of a job, below the directory of the recipe.
 fn results(places: &Places) -> impl Iterator<Item = &Path> {
     let results = places.below.iter().filter(|(written, _)| *written == Written::Result);
     results.map(|(_, below)| below.as_path())
 }
 
-/// Makes the folders of the places of a job; no link leads out of the directory of the run.
+/// Creates the folders of the outputs of a job; no link leads out of the directory of the run.
 fn prepare(entry: &Entry, places: &Places, directory: &Path) -> Result<(), Failure> {
     places.check_links(&entry.name, directory)?;
     places.below.iter().try_for_each(|(_, below)| make_parent(directory, below))
@@ -232,8 +231,8 @@ fn make_parent(directory: &Path, below: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::io(&directory.join(below).display().to_string(), &error))
 }
 
-/// Whether the results of a finished job are there, or could be brought from the directory of a
-/// shard. One that was changed since is an error: who changed it may want it.
+/// Whether the results of a finished job exist, or could be copied from the directory of a shard. A
+/// changed result is an error, since it may be wanted.
 fn brought(
     stored: &Finished,
     places: &Places,
@@ -255,7 +254,7 @@ fn brought(
     Ok(true)
 }
 
-/// Refuses what is found for a place if it is not as the job wrote it. Files that came to it are of
+/// Rejects an output that differs from what the job wrote. Files that appeared in it belong to
 /// other jobs.
 fn check_written(written: &[InputHash], place: &Path, found: &Path) -> Result<(), Failure> {
     for known in written {
@@ -267,7 +266,7 @@ fn check_written(written: &[InputHash], place: &Path, found: &Path) -> Result<()
             .map_err(|error| Failure::io(&path.display().to_string(), &error).hint(again(found)))?;
         if sha256 != known.sha256 {
             let message = format!(
-                "{} has another content than when its job had written it: SHA-256 {}, then {sha256}",
+                "{} has another content than when its job wrote it: SHA-256 {}, then {sha256}",
                 path.display(),
                 known.sha256
             );
@@ -279,7 +278,7 @@ fn check_written(written: &[InputHash], place: &Path, found: &Path) -> Result<()
 
 fn again(output: &Path) -> String {
     let output = output.display();
-    format!("bring back what was written, or remove {output}: its job then runs again")
+    format!("restore the original, or remove {output}: its job then runs again")
 }
 
 /// Hashes of all files of a result at a place below a directory, with their paths below the latter.
@@ -310,7 +309,7 @@ fn joined(path: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) }
 }
 
-/// Times of the jobs that were finished before, as far as they are known.
+/// Times of jobs that were finished before, if known.
 fn measured_before(folder: &Path, session: &Session<'_>) -> Result<Map<String, Value>, Failure> {
     let own = folder.join(MEASURED);
     let mut known = Map::new();
@@ -357,7 +356,7 @@ fn write_results(
     session.finish();
     state::write(&folder.join("reproduce.json"), format!("{reproduce:#}\n").as_bytes())?;
     let page = write_pages(&document, folder)?;
-    // Last, so that it is there when all is.
+    // Written last, so that it exists only when everything is complete.
     state::write(&folder.join("results.json"), format!("{results:#}\n").as_bytes())?;
     document.blocks.push(text([format!("report: {}", page.display())]));
     Ok(Outcome { report: document, ..Outcome::new(results, Vec::new()) })

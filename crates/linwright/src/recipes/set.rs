@@ -6,7 +6,7 @@ use linwright_run::{shown, shown_reason};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// The keys and values of a recipe, with those of `set` in place of its own.
+/// The keys and values of a recipe, overridden by those of `set`.
 pub(super) fn read(path: &Path, text: &str, set: &[String]) -> Result<Map<String, Value>, Failure> {
     let read: Result<Map<String, Value>, _> = serde_saphyr::from_str(text);
     let mut recipe = read.map_err(|error| RecipeError::Form {
@@ -27,10 +27,10 @@ pub(super) fn read(path: &Path, text: &str, set: &[String]) -> Result<Map<String
 
 fn wrong(assignment: &str, reason: &str) -> Failure {
     Failure::new(FailureKind::Usage, format!("--set {}: {reason}", shown(assignment)))
-        .hint("name a key from the top, with a dot between: `eval.window=256`, `compress-1.keep=0.7`, `jobs.0.compress.keep=0.7`")
+        .hint("give keys from the top, separated by dots: `eval.window=256`, `compress-1.keep=0.7`, `jobs.0.compress.keep=0.7`")
 }
 
-/// Puts a value at a path of keys. The first may be the name of a job, whose options follow.
+/// Sets a value at a path of keys. The first may be the name of a job, whose options follow.
 fn put(recipe: &mut Map<String, Value>, path: &str, value: Value) -> Result<(), String> {
     let keys: Vec<&str> = path.split('.').collect();
     let (first, rest) = keys.split_first().ok_or("no key")?;
@@ -58,8 +58,8 @@ fn put_in(place: &mut Value, keys: &[&str], value: Value) -> Result<(), String> 
         Value::Array(list) => {
             let count = list.len();
             let item = first.parse().ok().and_then(|index: usize| list.get_mut(index));
-            let item =
-                item.ok_or_else(|| format!("{} is no item of a list of {count}", shown(first)))?;
+            let item = item
+                .ok_or_else(|| format!("{} is not an item of a list of {count}", shown(first)))?;
             put_in(item, rest, value)
         }
         Value::Null => {
@@ -125,7 +125,7 @@ mod tests {
     fn what_has_no_place_is_refused() {
         for (assignment, expected) in [
             ("keep", "expected key=value"),
-            ("jobs.7.name=a", "7 is no item of a list of 2"),
+            ("jobs.7.name=a", "7 is not an item of a list of 2"),
             ("version.a=1", "a is below 1, a single value"),
             ("keep=[", "--set keep=["),
         ] {

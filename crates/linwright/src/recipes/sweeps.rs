@@ -19,7 +19,7 @@ use std::path::Path;
 const HEADER: [&str; 7] =
     ["run", "best cell", "metric", "dense", "edited", "difference, 95 %", "published"];
 
-/// The sweeps of a recipe, each with what it writes below a folder.
+/// The sweeps of a recipe, each with its outputs below a folder.
 pub(super) fn jobs(
     name: &str,
     recipe: &SweepRecipe,
@@ -43,7 +43,7 @@ pub(super) fn jobs(
     recipe.runs.iter().zip(folders(titles)).map(job).collect()
 }
 
-/// Runs every sweep of a recipe, each in its own folder.
+/// Runs every sweep of a recipe in a separate folder.
 pub(super) fn run(
     name: &str,
     recipe: &SweepRecipe,
@@ -54,7 +54,7 @@ pub(super) fn run(
     let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
     let all = jobs(name, recipe, &folder)?;
     if !session.shard().is_whole() {
-        return Err(Failure::usage("a recipe with `runs` is not divided")
+        return Err(Failure::usage("a recipe with `runs` cannot be sharded")
             .hint("write its sweeps as `jobs`, or give --shard to `linwright sweep`"));
     }
     if dry_run {
@@ -90,14 +90,15 @@ pub(super) fn run(
     })
 }
 
-/// Whether a file is a table of this recipe, which is written again.
+/// Whether a file is a table of this recipe, which may be overwritten.
 fn is_table(path: &Path) -> bool {
     let text = state::read_text(path, input::MAX_SETTINGS_BYTES).unwrap_or_default();
     let first = text.lines().next().unwrap_or_default();
     HEADER.iter().all(|column| first.contains(column))
 }
 
-/// The folders of runs, by their titles. Titles may differ in what no folder has in its name.
+/// The folders of runs, by their titles. Titles may differ in characters that folder names cannot
+/// have.
 fn folders<'a>(titles: impl Iterator<Item = &'a str>) -> Vec<String> {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let mut folders: Vec<String> = Vec::new();

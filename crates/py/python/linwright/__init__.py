@@ -7,8 +7,8 @@
     result = model.compress(keep=0.8, dataset="pocket", output="smaller")
     linwright.load("smaller").evaluate(text="pocket", baseline=model)
 
-Every job of the command `linwright` is a function here, with the same names, defaults and texts; those with a model
-are methods of `Model`; those of a group are in a module of its name, such as `linwright.molecule`.
+Every job of the command `linwright` is a function here, with the same names, defaults and help; those that read a
+model are methods of `Model`; those of a group are in a module of its name, such as `linwright.molecule`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ._statistics import Statistics
 
 __version__ = _linwright.build()
 
-#: Adapters to other packages, imported when they are asked for.
+#: Adapters to other packages, imported on first use.
 _ADAPTERS = ("ase", "lm_eval", "ray", "torch")
 
 

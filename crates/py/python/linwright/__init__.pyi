@@ -68,7 +68,7 @@ def inspect(
         slots: Instead, load the model and list the linear layers that can be replaced.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -254,7 +254,7 @@ def compress(
             8GB, 500MiB.
         shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
             first writes output.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -381,7 +381,7 @@ def compare(
             stop.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -526,7 +526,7 @@ def prune(
         dtype: Storage type of the weights [default: that of the model].
         force: Replace the directory if it exists.
         dry_run: Print what is kept, and stop.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -569,7 +569,7 @@ def plan(
         force: Replace the directory if it exists.
         cache: Directory of finished pieces [default: in the user's cache].
         no_cache: Keep no finished pieces.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -703,7 +703,7 @@ def laser(
             than necessary.
         force: Replace the directory if it exists.
         dry_run: Count the tokens of the tasks, estimate the time, and stop.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -847,7 +847,7 @@ def sweep(
         dry_run: Count the tokens of the tasks, estimate the time, and stop.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -987,7 +987,7 @@ def compose(
         dry_run: Count the tokens of the tasks, estimate the time, and stop.
         shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
             first writes output.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1121,7 +1121,7 @@ def search(
         dry_run: Count the tokens of the documents, estimate the time, and stop.
         shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
             first writes output.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1219,7 +1219,7 @@ def evaluate(
         dry_run: Count the tokens of the tasks, estimate the time, and stop.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1248,7 +1248,7 @@ def run(
         print_reference: Print the page on recipes, in Markdown, and stop.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1288,7 +1288,7 @@ def fit(
         seed: Seed of random starts.
         output: Output directory: the operators, the errors, and a report.
         force: Replace the directory if it exists.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1323,7 +1323,7 @@ def export(
         base_model: Name of the original model, `owner/name`, for the model card.
         results: Results of `linwright eval --json`, for the model card.
         force: Replace the directory if it exists.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1344,7 +1344,7 @@ def import_model(
         tokenizer: The tokenizer of a llama2.c model, `.bin`.
         output: Output directory.
         force: Replace the directory if it exists.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1423,7 +1423,7 @@ def train_lm(
         force: Replace the directory if it exists.
         dry_run: Generate texts and tokenizer, print their hashes, and stop; with --text, print size,
             steps, time and memory, for which a few steps are made.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1463,16 +1463,16 @@ def train_net(
             PNG files for each class.
         labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
             images].
-        format: Format of the images [default: found by what is there].
+        format: Format of the images [default: detected from the files].
         examples: Use these images only: indices from zero such as `0-7999`.
-        resize: Resize the images to this height and width, such as `16,16`: means of areas, or linear
-            between pixels.
-        held_out_share: Share of the images that is held out, at least one, for the curve and the choice
-            of the best step [default: 0.1].
-        loss: The loss; squared error is that to rows with a one at the class.
+        resize: Resize the images to this height and width, such as `16,16`: area means, or linear
+            interpolation between pixels.
+        held_out_share: Share of the images held out for the curve and the choice of the best step, at
+            least one image [default: 0.1].
+        loss: The loss; squared error compares with one-hot rows.
         epochs: Epochs over the images.
         steps: Number of updates, instead of those of --epochs.
-        batch: Images of a batch.
+        batch: Batch size in images.
         rate: Largest learning rate of Adam; it falls to a hundredth along a cosine.
         weight_decay: Decoupled weight decay of the weights, as in AdamW.
         warmup: Updates during which the rate rises [default: a twentieth of all, at most 200].
@@ -1485,7 +1485,7 @@ def train_net(
             store, until then].
         force: Replace the directory if it exists.
         dry_run: Print size and steps, and stop.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1510,13 +1510,13 @@ def eval_net(
             PNG files for each class.
         labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
             images].
-        format: Format of the images [default: found by what is there].
+        format: Format of the images [default: detected from the files].
         examples: Use these images only: indices from zero such as `0-7999`.
-        resize: Resize the images to this height and width, such as `16,16`: means of areas, or linear
-            between pixels.
+        resize: Resize the images to this height and width, such as `16,16`: area means, or linear
+            interpolation between pixels.
         output: Also write the result as JSON to this file.
         force: Overwrite an existing result.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1556,7 +1556,7 @@ def select(
         order: Order of the Vendi score: 1 is Shannon entropy; 2 needs no eigenvalues and is faster.
         output: Also write the result as JSON to this file.
         force: Overwrite an existing file.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1575,7 +1575,7 @@ def merge(
         directories: Output directories of all shards of one job, in any order.
         output: Output of the job.
         fill: Also merge if shards are missing, and compute what they would have done.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1595,7 +1595,7 @@ def reproduce(
         output: Output directory.
         reuse: Use finished pieces of the user's store, which are counted in the report. Without it
             everything is computed again.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -1636,6 +1636,6 @@ def generate(
             fewer bits; computation is always in f32.
         seed: Seed of sampling.
         stop: A stop string; may be given more than once.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """

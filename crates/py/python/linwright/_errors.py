@@ -1,4 +1,4 @@
-"""Exceptions, one class for each exit code of the command, with the command's text."""
+"""Exceptions, one class for each exit code of the command, with the message of the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class LinwrightError(Exception):
-    """A job failed. The text has what, where, expected and found; `hint` what to do next.
+    """A job failed. The message has what, where, expected and found; `hint` is what to do next.
 
     Attributes:
         message: What is wrong, as `linwright` prints it.
@@ -41,7 +41,7 @@ class RecipeError(LinwrightError, ValueError):
 
 
 class GateError(LinwrightError):
-    """A quality gate was missed; `result` is what was found."""
+    """A quality gate was missed; `result` is the result of the job."""
 
     exit_code = 4
     result: Result
@@ -60,10 +60,10 @@ class FingerprintError(LinwrightError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Stopped by Ctrl-C. No LinwrightError, so that `except Exception` does not swallow it.
+    """Stopped by Ctrl-C. Not a LinwrightError, so that `except Exception` does not swallow it.
 
     Attributes:
-        resumable: Whether the same call goes on where this one stopped.
+        resumable: Whether the same call resumes where this one stopped.
         message, hint, exit_code: As for LinwrightError; the exit code is 75 or 130.
     """
 
@@ -75,7 +75,7 @@ class Interrupted(KeyboardInterrupt):
         self.resumable = exit_code == 75
 
     def __str__(self) -> str:
-        return f"{self.message}; the same call goes on" if self.resumable else self.message
+        return f"{self.message}; the same call resumes" if self.resumable else self.message
 
 
 _CLASSES: tuple[type[LinwrightError], ...] = (

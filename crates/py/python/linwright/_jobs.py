@@ -1,4 +1,4 @@
-"""Functions of all jobs, made from their schemas: signatures, defaults and help are the command's."""
+"""Functions of all jobs, generated from their schemas: signatures, defaults and help are those of the command."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ._results import Result
 #: Names of Python for words of the command line that Python needs itself.
 RENAMED = {"eval": "evaluate", "import": "import_model"}
 
-#: Arguments that every function has beside the options of its job.
-_PROGRESS = "How to tell progress: a function of step, done and total, True for a bar, False for silence."
+#: Arguments that every function has in addition to the options of its job.
+_PROGRESS = "How to report progress: a function of step, done and total, True for a bar, False for silence."
 _SHARD = "Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the result of all."
 _WAITING = "Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the first writes output."
 
@@ -59,7 +59,7 @@ class Option:
 
     @property
     def takes_model(self) -> bool:
-        """Whether it is the model that a method's object stands for."""
+        """Whether it is the model that a method is called on."""
         return self.key == "model" and self.is_positional
 
     @property
@@ -88,7 +88,7 @@ class Verb:
     Attributes:
         verb: Its name in recipes.
         name: Its name as a function.
-        group: The module it stands in, or None.
+        group: Its module, or None.
         about: What it does.
     """
 
@@ -112,7 +112,7 @@ class Verb:
     def signature(self, *, bound: bool = False) -> inspect.Signature:
         """The signature of the function, or of the method of a model."""
         options = [option for option in self.options if not (bound and option.takes_model)]
-        # What is positional comes first, and first what must be given.
+        # Positional parameters come first, required ones before others.
         options.sort(key=lambda option: (not option.is_positional, not option.is_required))
         parameters = [option.parameter() for option in options]
         keyword_only = inspect.Parameter.KEYWORD_ONLY
@@ -127,10 +127,10 @@ class Verb:
     def doc(self, *, bound: bool = False) -> str:
         """The documentation: what it does, and a line for each argument."""
         lines = [self.about, "", "Args:"]
-        told = [(option.name, option.help) for option in self.options if not (bound and option.takes_model)]
-        told += [("shard", _WAITING if self.waits else _SHARD)] if self.has_shards else []
-        told.append(("progress", _PROGRESS))
-        for name, text in told:
+        described = [(option.name, option.help) for option in self.options if not (bound and option.takes_model)]
+        described += [("shard", _WAITING if self.waits else _SHARD)] if self.has_shards else []
+        described.append(("progress", _PROGRESS))
+        for name, text in described:
             lines.append(textwrap.fill(
                 f"{name}: {text}", 100, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
             ))
@@ -206,7 +206,7 @@ class Verb:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """A value as JSON has it."""
+    """A value as in JSON."""
     if isinstance(value, (bool, int, float, str)):
         if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
             raise UsageError(f"{name} is {value}, expected a finite number")

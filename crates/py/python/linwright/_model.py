@@ -1,4 +1,4 @@
-"""Models: what a method of a job is called on."""
+"""Models: the objects that methods of jobs are called on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ._results import Record, Result
 
 
 class Model:
-    """A model, by the name of its checkpoint: every job with a model is a method.
+    """A model, by the name of its checkpoint: every job that reads a model is a method.
 
     Jobs read the checkpoint each time, as commands do, and write to `output`; none changes the model. Use
     `linwright.load`.
 
     Attributes:
-        name: What `load` was given.
+        name: The argument of `load`.
         path: Its directory or file.
     """
 
@@ -50,7 +50,7 @@ def load(model: Union[str, os.PathLike[str]], *, progress: Progress = None) -> M
 
     Args:
         model: The model.
-        progress: How to tell progress of a download, as for jobs.
+        progress: How to report the progress of a download, as for jobs.
 
     Raises:
         LinwrightError: if there is no such model.

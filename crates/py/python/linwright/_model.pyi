@@ -1,4 +1,4 @@
-"""Models: what a method of a job is called on.
+"""Models: the objects that methods of jobs are called on.
 
 Written by `python -m linwright._stubs`.
 """
@@ -58,7 +58,7 @@ class Model:
             slots: Instead, load the model and list the linear layers that can be replaced.
             shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
                 result of all.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -242,7 +242,7 @@ class Model:
                 8GB, 500MiB.
             shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
                 first writes output.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -367,7 +367,7 @@ class Model:
                 stop.
             shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
                 result of all.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -510,7 +510,7 @@ class Model:
             dtype: Storage type of the weights [default: that of the model].
             force: Replace the directory if it exists.
             dry_run: Print what is kept, and stop.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -551,7 +551,7 @@ class Model:
             force: Replace the directory if it exists.
             cache: Directory of finished pieces [default: in the user's cache].
             no_cache: Keep no finished pieces.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -683,7 +683,7 @@ class Model:
                 than necessary.
             force: Replace the directory if it exists.
             dry_run: Count the tokens of the tasks, estimate the time, and stop.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -825,7 +825,7 @@ class Model:
             dry_run: Count the tokens of the tasks, estimate the time, and stop.
             shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
                 result of all.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -963,7 +963,7 @@ class Model:
             dry_run: Count the tokens of the tasks, estimate the time, and stop.
             shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
                 first writes output.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -1095,7 +1095,7 @@ class Model:
             dry_run: Count the tokens of the documents, estimate the time, and stop.
             shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
                 first writes output.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -1191,7 +1191,7 @@ class Model:
             dry_run: Count the tokens of the tasks, estimate the time, and stop.
             shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
                 result of all.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -1225,7 +1225,7 @@ class Model:
             base_model: Name of the original model, `owner/name`, for the model card.
             results: Results of `linwright eval --json`, for the model card.
             force: Replace the directory if it exists.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -1245,7 +1245,7 @@ class Model:
             tokenizer: The tokenizer of a llama2.c model, `.bin`.
             output: Output directory.
             force: Replace the directory if it exists.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -1283,7 +1283,7 @@ class Model:
             order: Order of the Vendi score: 1 is Shannon entropy; 2 needs no eigenvalues and is faster.
             output: Also write the result as JSON to this file.
             force: Overwrite an existing file.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -1322,7 +1322,7 @@ class Model:
                 fewer bits; computation is always in f32.
             seed: Seed of sampling.
             stop: A stop string; may be given more than once.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -1355,18 +1355,18 @@ class AttributeJobs:
         shard: str | None = None,
         progress: Progress = None,
     ) -> Result:
-        """Compute the gradient of every training example at the linear layers, compressed as it is born, and keep it in a store.
+        """Compute the gradient of every training example at the linear layers, compress it on the fly, and store it.
 
         The store is what the other commands read: `linwright attribute score STORE --query FILE`. Biases of linear layers are part of their gradients; embeddings and norms are left out. Run the same command again to resume; a store of another model, other examples or another compressor is refused.
 
         Args:
-            train: Training examples: a plain file with a text in each line, rows with a `text` field
-                (JSONL, JSON, CSV, TSV, Parquet, Arrow) and perhaps an `id`, either also in gzip (`.gz`),
-                `pocket`, or labelled images.
+            train: Training examples: a plain text file with one text per line, rows with a `text` field
+                (JSONL, JSON, CSV, TSV, Parquet, Arrow) and optionally an `id`, both also compressed with
+                gzip (`.gz`), `pocket`, or labelled images.
             compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
                 factgrass:4096 or logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
             text_field: Field or column with the text [default: text].
-            separator: In a plain file, what stands between two texts [default: the end of a line].
+            separator: Separator of texts in a plain text file [default: the end of a line].
             labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
                 the images].
             resize: Resize images to this height and width, such as `16,16`.
@@ -1374,21 +1374,21 @@ class AttributeJobs:
             max_length: Cut texts after N tokens [default: the positions of the model].
             bos: Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
             sites: Only these linear layers: globs such as *mlp*, or regular expressions after re:.
-            target: What of a target is differentiated: its loss, the margin log p - log(1 - p), or its
+            target: Function of a target to differentiate: its loss, the margin log p - log(1 - p), or its
                 logit (token).
-            reduction: Whether an example is the sum of its targets or their mean.
+            reduction: Whether the targets of an example are summed or averaged.
             dtype: Number type of the store.
-            batch: Examples of a batch.
-            shard_rows: Examples of a file of the store, the most that a kill costs.
-            learn_from: Examples that learned compressors learn from, the first ones.
-            checkpoint: Number of the checkpoint, which has random maps of its own.
+            batch: Batch size in examples.
+            shard_rows: Examples per file of the store: the most that is lost if the process is killed.
+            learn_from: Number of examples, from the first one, that learned compressors are fitted to.
+            checkpoint: Number of the checkpoint; each number has different random maps.
             seed: Seed of random maps.
-            dry_run: Tell time, memory and disk, and write nothing.
-            output: Directory of the store; the same command continues there, and processes with --shard
-                share it.
+            dry_run: Print the estimated time, memory and disk space, and write nothing.
+            output: Directory of the store; the same command resumes there, and processes with --shard share
+                it.
             shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
                 result of all.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
 
@@ -1416,25 +1416,25 @@ class CollapseJobs:
     ) -> Result:
         """Measure neural collapse of a language model by layer: contexts are samples, next tokens their classes.
 
-        Of an encoder, which predicts no next token, the classes are the tokens themselves. One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer, and as many for permuted classes, the baseline. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
+        Of an encoder, which predicts no next token, the classes are the tokens themselves. One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer, and the same for permuted classes, the baseline. With more classes than features no simplex exists: compare nc2_etf_err_M with its floor and with that of random frames.
 
         Args:
             text: Text: a plain file as one document, rows with a `text` field (JSONL, JSON, CSV, TSV,
                 Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text [default: text].
-            layers: Only what these layers give, such as 3,5 or 0-7, and not what the first one reads; what
-                the head reads is always measured.
+            layers: Measure only the outputs of these layers, such as 3,5 or 0-7, not the input of the first
+                layer; the input of the head is always measured.
             window: Tokens of a window: contexts begin at its start.
             num_tokens: Use at most this many tokens of the text.
-            min_count: Leave out tokens that come next less often.
-            max_count: Leave out tokens that come next more often.
+            min_count: Leave out tokens that occur as the next token less often.
+            max_count: Leave out tokens that occur as the next token more often.
             scatter: Also keep the scatter within classes, d x d for each layer, for nc1_pinv.
             decisions: Run the text once more, for the agreement with the nearest mean (NC4).
-            resamples: Draws of classes with replacement, for intervals of 95 %; 0 for none.
-            no_baselines: Measure no random frames and no shuffled labels for comparison.
+            resamples: Bootstrap draws of classes for 95 % intervals; 0 for none.
+            no_baselines: Do not measure random frames and shuffled labels for comparison.
             seed: Seed of draws, frames and shuffles.
             output: Also write the result as JSON to this file, which `linwright report` renders.
             force: Overwrite an existing file.
-            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            progress: How to report progress: a function of step, done and total, True for a bar, False for
                 silence.
         """

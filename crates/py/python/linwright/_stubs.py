@@ -1,4 +1,4 @@
-"""Stubs of what is made from schemas: `python -m linwright._stubs` writes them beside the sources.
+"""Stubs of the functions generated from schemas: `python -m linwright._stubs` writes them next to the sources.
 
 A test compares them with what it would write.
 """
@@ -120,7 +120,7 @@ def stubs() -> dict[Path, str]:
     texts = {_FOLDER / "__init__.pyi": f"{head}{_INIT.format(groups=groups)}\n{functions}"}
     methods = "\n".join(_definition(verb, bound=True) for verb in alone if verb.takes_model)
     methods = textwrap.indent(methods, "    ", lambda line: bool(line.strip()))
-    head = _HEAD.format(about="Models: what a method of a job is called on.")
+    head = _HEAD.format(about="Models: the objects that methods of jobs are called on.")
     texts[_FOLDER / "_model.pyi"] = f"{head}{_MODEL}{_groups()}{methods}{_classes()}"
     for name, about in GROUPS.items():
         functions = "\n".join(_definition(verb) for verb in VERBS if verb.group == name)

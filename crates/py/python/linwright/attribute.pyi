@@ -28,27 +28,27 @@ def best(
     force: bool = False,
     progress: Progress = None,
 ) -> Result:
-    """List the best training examples of all queries by method, and as many at random: what does a model not learn that is trained without them?
+    """List the best training examples for all queries by method, and the same number of random ones: what does a model not learn when it is trained without them?
 
-    Each METHOD.txt has the indices of the best examples of each query, a line each; random.txt has as many as the longest of them. They are what `train-lm --without FILE` takes.
+    Each METHOD.txt has the indices of the best examples of each query, a line each; random.txt has as many as the longest of them. `train-lm --without FILE` reads these files.
 
     Args:
         store: A store that `attribute cache` wrote.
         query: Queries: texts, rows with `prompt` and `completion`, or labelled images.
         text_field: Field or column with the text [default: text].
-        separator: In a plain file, what stands between two texts [default: the end of a line].
+        separator: Separator of texts in a plain text file [default: the end of a line].
         labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
             the images].
         resize: Resize images to this height and width, such as `16,16`.
         examples: Use these examples only: indices from zero such as `0-4999`.
-        methods: Methods, each of which gives a list.
+        methods: Methods; each writes a list.
         damping: Damping of the methods that have one: relative:D or absolute:D [default: relative:0.1].
-        count: Examples of each query.
-        relevant: Field with a list of ids of relevant examples, which are a list, too.
+        count: Number of examples for each query.
+        relevant: Field with a list of ids of relevant examples; these are written as a list as well.
         seed: Seed of the list of random examples.
         output: Directory of the lists.
         force: Replace the directory if it exists.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -78,20 +78,20 @@ def cache(
     shard: str | None = None,
     progress: Progress = None,
 ) -> Result:
-    """Compute the gradient of every training example at the linear layers, compressed as it is born, and keep it in a store.
+    """Compute the gradient of every training example at the linear layers, compress it on the fly, and store it.
 
     The store is what the other commands read: `linwright attribute score STORE --query FILE`. Biases of linear layers are part of their gradients; embeddings and norms are left out. Run the same command again to resume; a store of another model, other examples or another compressor is refused.
 
     Args:
         model: A directory or GGUF file of a language model, `pocket` for the built-in one, or
             `owner/name[@revision]` on the hub; or a small network that train-net wrote.
-        train: Training examples: a plain file with a text in each line, rows with a `text` field
-            (JSONL, JSON, CSV, TSV, Parquet, Arrow) and perhaps an `id`, either also in gzip (`.gz`),
-            `pocket`, or labelled images.
+        train: Training examples: a plain text file with one text per line, rows with a `text` field
+            (JSONL, JSON, CSV, TSV, Parquet, Arrow) and optionally an `id`, both also compressed with
+            gzip (`.gz`), `pocket`, or labelled images.
         compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
             factgrass:4096 or logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
         text_field: Field or column with the text [default: text].
-        separator: In a plain file, what stands between two texts [default: the end of a line].
+        separator: Separator of texts in a plain text file [default: the end of a line].
         labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
             the images].
         resize: Resize images to this height and width, such as `16,16`.
@@ -99,21 +99,21 @@ def cache(
         max_length: Cut texts after N tokens [default: the positions of the model].
         bos: Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
         sites: Only these linear layers: globs such as *mlp*, or regular expressions after re:.
-        target: What of a target is differentiated: its loss, the margin log p - log(1 - p), or its
+        target: Function of a target to differentiate: its loss, the margin log p - log(1 - p), or its
             logit (token).
-        reduction: Whether an example is the sum of its targets or their mean.
+        reduction: Whether the targets of an example are summed or averaged.
         dtype: Number type of the store.
-        batch: Examples of a batch.
-        shard_rows: Examples of a file of the store, the most that a kill costs.
-        learn_from: Examples that learned compressors learn from, the first ones.
-        checkpoint: Number of the checkpoint, which has random maps of its own.
+        batch: Batch size in examples.
+        shard_rows: Examples per file of the store: the most that is lost if the process is killed.
+        learn_from: Number of examples, from the first one, that learned compressors are fitted to.
+        checkpoint: Number of the checkpoint; each number has different random maps.
         seed: Seed of random maps.
-        dry_run: Tell time, memory and disk, and write nothing.
-        output: Directory of the store; the same command continues there, and processes with --shard
-            share it.
+        dry_run: Print the estimated time, memory and disk space, and write nothing.
+        output: Directory of the store; the same command resumes there, and processes with --shard share
+            it.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -130,11 +130,11 @@ def fisher(
 
     Args:
         store: A store that `attribute cache` wrote.
-        damping: Tell what this damping adds: relative:D, D times the mean, or absolute:D [default:
+        damping: Report what this damping adds: relative:D, D times the mean, or absolute:D [default:
             relative:0.1].
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -169,7 +169,7 @@ def lds(
 ) -> Result:
     """Measure how well scores predict what a network trained on a part of the examples would answer: the linear datamodelling score (LDS).
 
-    Networks like that of the store are trained on random parts of the examples. For each query, the sum of the scores of a part is compared with the margin of the network that was trained on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. With --remove, each part lacks the best examples of one query, and the answer may change. Run the same command again to resume.
+    Networks like that of the store are trained on random parts of the examples. For each query, the sum of the scores of a part is compared with the margin of the network that was trained on it, by Spearman's correlation over parts; with --leave-out, each part leaves out one example. With --remove, each part leaves out the best examples of one query, and the answer may change. Run the same command again to resume.
 
     Args:
         store: A store that `attribute cache` wrote of a small network and labelled images.
@@ -177,22 +177,23 @@ def lds(
             PNG files for each class.
         labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
             images].
-        format: Format of the images [default: found by what is there].
+        format: Format of the images [default: detected from the files].
         examples: Use these images only: indices from zero such as `0-7999`.
-        resize: Resize the images to this height and width, such as `16,16`: means of areas, or linear
-            between pixels.
-        methods: Methods to compare; trak only of a store of margins.
+        resize: Resize the images to this height and width, such as `16,16`: area means, or linear
+            interpolation between pixels.
+        methods: Methods to compare; trak needs a store of margins.
         dampings: Dampings of the methods that have one.
-        subsets: Networks that are trained, each on another part.
-        share: Share of the examples in a part.
+        subsets: Number of networks to train, each on another part.
+        share: Share of the examples in each part.
         leave_out: Leave-one-out instead: each part is all examples but one of these, such as `0-19`.
-        remove: Brittleness instead: for each query, each part is all examples but its best by a method,
-            so many; which answers change, and which if as many random ones are left out?
-        repeats: Trainings on each part, whose outcomes are averaged.
-        loss: The loss; squared error is that to rows with a one at the class.
+        remove: Brittleness instead: for each query, train without this number of its best examples by
+            each method, and without the same number of random examples, and compare which answers
+            change.
+        repeats: Trainings on each part; their outcomes are averaged.
+        loss: The loss; squared error compares with one-hot rows.
         epochs: Epochs over the images.
         steps: Number of updates, instead of those of --epochs.
-        batch: Images of a batch.
+        batch: Batch size in images.
         rate: Largest learning rate of Adam; it falls to a hundredth along a cosine.
         weight_decay: Decoupled weight decay of the weights, as in AdamW.
         warmup: Updates during which the rate rises [default: a twentieth of all, at most 200].
@@ -200,11 +201,11 @@ def lds(
             checkpoints [default: a tenth of all].
         last: Keep the last step, not the one with the lowest held-out loss.
         seed: Seed of the parts, of the weights and of the order of examples.
-        output: Directory of the results; the same command continues there, and processes with --shard
+        output: Directory of the results; the same command resumes there, and processes with --shard
             share it.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -226,7 +227,7 @@ def recall(
     force: bool = False,
     progress: Progress = None,
 ) -> Result:
-    """Measure whether methods of attribution find the training examples that are known to be relevant for queries: precision and recall among the k best, beside chance.
+    """Measure whether methods of attribution find the training examples that are known to be relevant for queries: precision and recall among the k best, compared with chance.
 
     Each row of the queries has a list of ids of examples in the field `relevant`; queries without any are left out. `attribute world` writes such texts and questions.
 
@@ -234,19 +235,19 @@ def recall(
         store: A store that `attribute cache` wrote.
         query: Queries as rows with a list of the ids of relevant examples.
         text_field: Field or column with the text [default: text].
-        separator: In a plain file, what stands between two texts [default: the end of a line].
+        separator: Separator of texts in a plain text file [default: the end of a line].
         labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
             the images].
         resize: Resize images to this height and width, such as `16,16`.
         examples: Use these examples only: indices from zero such as `0-4999`.
         relevant: Field with the list of ids.
-        group: Field that divides the queries into groups, such as band.
+        group: Field that divides the queries into groups, such as `band`.
         methods: Methods to compare; bm25 and similarity need no gradients.
         damping: Damping of the methods that have one: relative:D or absolute:D [default: relative:0.1].
-        at: Precision and recall among so many best examples.
+        at: Numbers k of best examples for precision and recall.
         output: Also write the result as JSON to this file.
         force: Overwrite an existing result.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -275,7 +276,7 @@ def score(
     shard: str | None = None,
     progress: Progress = None,
 ) -> Result:
-    """Score the cached training examples for queries: which of them made the model answer as it does?
+    """Score the cached training examples for queries: which of them made the model give its answers?
 
     A positive score is that of a proponent: a step on the loss of the example lowers that of the query. --json has `results`, for each query a list of the best examples with `index` from zero, `id` and `score`, and `opponents`, the worst; with --groups also `groups`, for each pattern such lists.
 
@@ -283,34 +284,34 @@ def score(
 
     Args:
         store: A store that `attribute cache` wrote.
-        query: Queries: texts in the forms of --train, rows with `prompt` and `completion`, of which the
-            completion alone counts, or labelled images.
-        method: How examples are scored.
+        query: Queries: texts in the forms of --train, rows with `prompt` and `completion`, where only
+            the completion is scored, or labelled images.
+        method: Method that scores the examples.
         damping: Damping of the curvature: relative:D, D times its mean, or absolute:D.
-        target: What of a query is differentiated [default: what the store has].
+        target: Function of a query to differentiate [default: that of the store].
         checkpoints: Stores of further checkpoints with the same examples: scores are added up (tracin)
             or averaged.
         weights: Weights of the checkpoints, the store's first, such as learning rates [default: 1
             each].
-        model: The model, if it was moved since it was cached.
-        train: The training examples, if they were moved since they were cached.
+        model: The model, if it has moved since it was cached.
+        train: The training examples, if they have moved since they were cached.
         text_field: Field or column with the text [default: text].
-        separator: In a plain file, what stands between two texts [default: the end of a line].
+        separator: Separator of texts in a plain text file [default: the end of a line].
         labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
             the images].
         resize: Resize images to this height and width, such as `16,16`.
         examples: Use these examples only: indices from zero such as `0-4999`.
         top: Show the N best and the N worst examples for each query.
-        by_layer: Add the part of each layer in the scores of the best examples.
-        groups: Rank the examples by these groups of layers, too: globs such as *mlp*, or regular
+        by_layer: Also show the contribution of each layer to the scores of the best examples.
+        groups: Also rank the examples by these groups of layers: globs such as *mlp*, or regular
             expressions after re:.
-        no_baselines: Do not compare with BM25 and the similarity of vectors, which take a pass over the
+        no_baselines: Do not compare with BM25 and the similarity of vectors, which need a pass over the
             examples.
         output: Also write the result as JSON to this file; with --shard a directory of the shard.
         force: Overwrite an existing result.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -326,18 +327,18 @@ def self(
 ) -> Result:
     """Measure the influence of each cached training example on itself.
 
-    What a model learned by heart, such as wrong labels and rare texts, has much of it. --json has `results`, the examples with most, and `scores`, that of every example.
+    Examples that a model memorised, such as wrong labels and rare texts, have much of it. --json has `results`, the examples with most, and `scores`, that of every example.
 
     Args:
         store: A store that `attribute cache` wrote.
         damping: Damping of the curvature: relative:D, D times its mean, or absolute:D [default:
             relative:0.1].
-        wrong: Indices of examples that are known to be wrong, such as `3,7-9`: tell how well
+        wrong: Indices of examples that are known to be wrong, such as `3,7-9`: report how well
             self-influence finds them, as the area under the curve.
-        top: Show the N examples with most influence on themselves.
+        top: Show the N examples with the most influence on themselves.
         output: Also write the result as JSON to this file.
         force: Overwrite an existing result.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -362,25 +363,25 @@ def show(
     force: bool = False,
     progress: Progress = None,
 ) -> Result:
-    """Show queries with the training examples that speak most for and against the answer of the model.
+    """Show queries with the training examples that most support and oppose the answer of the model.
 
-    Each token of an example is coloured by its share of the score: blue speaks for, red against. The share of a token is that of the gradient at its place in the text, where the model had read up to this token.
+    Each token of an example is coloured by its share of the score: blue supports the answer, red opposes it. The share of a token is that of the gradient at its position in the text, after the model has read up to this token.
 
     Args:
         store: A store that `attribute cache` wrote.
-        query: Queries: texts in the forms of --train, rows with `prompt` and `completion`, of which the
-            completion alone counts, or labelled images.
-        method: How examples are scored.
+        query: Queries: texts in the forms of --train, rows with `prompt` and `completion`, where only
+            the completion is scored, or labelled images.
+        method: Method that scores the examples.
         damping: Damping of the curvature: relative:D, D times its mean, or absolute:D.
-        target: What of a query is differentiated [default: what the store has].
+        target: Function of a query to differentiate [default: that of the store].
         checkpoints: Stores of further checkpoints with the same examples: scores are added up (tracin)
             or averaged.
         weights: Weights of the checkpoints, the store's first, such as learning rates [default: 1
             each].
-        model: The model, if it was moved since it was cached.
-        train: The training examples, if they were moved since they were cached.
+        model: The model, if it has moved since it was cached.
+        train: The training examples, if they have moved since they were cached.
         text_field: Field or column with the text [default: text].
-        separator: In a plain file, what stands between two texts [default: the end of a line].
+        separator: Separator of texts in a plain text file [default: the end of a line].
         labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
             the images].
         resize: Resize images to this height and width, such as `16,16`.
@@ -388,7 +389,7 @@ def show(
         top: Show the N best and the N worst examples for each query.
         html: Write an HTML page with coloured texts.
         force: Overwrite an existing page.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -404,15 +405,15 @@ def world(
 ) -> Result:
     """Write texts on which the built-in model was trained, and questions about facts with the documents that state them.
 
-    documents.jsonl has `id` and `text`, questions.jsonl `prompt`, `completion`, `band` (rare, medium or frequent) and `relevant`, the ids of the documents: `attribute recall` tells which methods find them. `question`, `choices` and `answer` are for `eval --tasks multiple_choice`.
+    documents.jsonl has `id` and `text`, questions.jsonl `prompt`, `completion`, `band` (rare, medium or frequent) and `relevant`, the ids of the documents: `attribute recall` measures which methods find them. `question`, `choices` and `answer` are for `eval --tasks multiple_choice`.
 
     Args:
-        seed: Seed of the world; `pocket` was trained on that of 1.
+        seed: Seed of the world; `pocket` was trained on the world of seed 1.
         stories: Stories of the world; `pocket` has read 25,000.
         documents: Write the first N documents [default: all].
         questions: Questions of each band of frequency.
         output: Directory of documents.jsonl and questions.jsonl.
         force: Replace the directory if it exists.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """

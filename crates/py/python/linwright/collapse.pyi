@@ -37,24 +37,24 @@ def measure(
     Args:
         features: Safetensors with `features` (rows, d), `labels` (rows) and, if there is a head, `head`
             (classes, d) and `bias` (classes).
-        head: A file with `head` and `bias`, instead of those beside the features.
+        head: A file with `head` and `bias`, instead of those in the file of features.
         classes: Number of classes [default: rows of the head, or one more than the largest label].
-        sums: Means of these sums, of other rows too, instead of those of the features alone; without
-            --features only what sums give.
+        sums: Use the means of these sums, which may include other rows, instead of those of the
+            features; without --features, only the metrics of sums are computed.
         save_sums: Write the sums over the features to this file, for `collapse merge` and --sums.
         traces: Keep no scatter, 16 d x d bytes: without it there is no nc1_pinv. Layers of a network
             with more than 4096 features never have it.
         ood: A file with `features` of out-of-distribution inputs, for nc5_cos.
         net: Instead of features, a directory that train-net wrote: all its layers are measured.
-        images: Images for the network, as of eval-net.
+        images: Images for the network, as for eval-net.
         labels: Their labels [default: the file beside one called ..images-idx3.., or in the images].
         examples: Use these images only: indices from zero such as `0-7999`.
-        resamples: Draws of classes with replacement, for intervals of 95 %; 0 for none.
-        no_baselines: Measure no random frames and no shuffled labels for comparison.
+        resamples: Bootstrap draws of classes for 95 % intervals; 0 for none.
+        no_baselines: Do not measure random frames and shuffled labels for comparison.
         seed: Seed of draws, frames and shuffles.
         output: Also write the result as JSON to this file, which `linwright report` renders.
         force: Overwrite existing files.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -76,12 +76,12 @@ def merge(
     Args:
         sums: Files that `collapse measure --save-sums` or `collapse merge` wrote.
         head: A file with `head` and `bias`.
-        resamples: Draws of classes with replacement, for intervals of 95 %; 0 for none.
-        no_baselines: Measure no random frames and no shuffled labels for comparison.
+        resamples: Bootstrap draws of classes for 95 % intervals; 0 for none.
+        no_baselines: Do not measure random frames and shuffled labels for comparison.
         seed: Seed of draws, frames and shuffles.
         output: Write the merged sums to this file.
         force: Overwrite an existing file.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -100,7 +100,7 @@ def ufm(
 ) -> Result:
     """The optimum of regularised training with features free to choose, in closed form.
 
-    Below the threshold c = K sqrt(n L_W L_H) = 1 features collapse to a simplex, or without bias and with squared errors to an orthogonal frame; from there on penalties are so strong that features vanish. With --features, norms and logits of a trained head are put beside it: is the classifier at its regularised optimum?
+    Below the threshold c = K sqrt(n L_W L_H) = 1 features collapse to a simplex, or without bias and with squared errors to an orthogonal frame; from there on penalties are so strong that features vanish. With --features, norms and logits of a trained head are compared with it: is the classifier at its regularised optimum?
 
     Args:
         classes: Number of classes.
@@ -109,12 +109,12 @@ def ufm(
         feature_strength: Penalty L/2 |H|² of the features of all samples.
         loss: Loss: squared errors with a bias that is not penalised lead to a simplex, without one to
             an orthogonal frame.
-        features: Compare a trained head: safetensors with `features`, `labels` and `head`, as of
-            measure.
+        features: Compare a trained head: a safetensors file with `features`, `labels` and `head`, as
+            for measure.
         check: Check by minimisation from this many random starts.
         dimension: Features of the check [default: K].
         seed: Seed of the starts.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -136,12 +136,12 @@ def gufm(
     Args:
         classes: Number of classes.
         strength: Penalty L/2 |W|² of the head.
-        norm: Length of features [default: the root of --dimension, as of LayerNorm, or 1].
+        norm: Length of features [default: the square root of --dimension, as after a LayerNorm, or 1].
         dimension: Number of features.
         loss: Loss of the logits.
         check: Check by minimisation from this many random starts.
         seed: Seed of the starts.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -176,7 +176,7 @@ def depth(
     shard: str | None = None,
     progress: Progress = None,
 ) -> Result:
-    """Train regularised reference networks of several depths, and tell how collapse depends on depth.
+    """Train regularised reference networks of several depths, and report how collapse depends on depth.
 
     With one map for each block and a constant penalty, networks approach the optimum of `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds. Interrupted, the same command resumes with the networks that are trained.
 
@@ -184,18 +184,19 @@ def depth(
         architecture: Residual networks of one or two maps for each block, or transformers: with one map
             in attention and MLP, with two in the MLP, with two in both.
         depths: Depths: blocks, and the head.
-        seeds: Networks of each depth, with different random parameters.
+        seeds: Number of networks of each depth, with different random parameters.
         strength: Penalty S/2 |p|² of all parameters.
         strength_rule: How the penalty depends on depth.
         head_strength: Penalty of the head, at all depths [default: that of the blocks].
-        free_biases: Penalise no biases.
+        free_biases: Do not penalise biases.
         loss: Loss of the logits.
         norming: LayerNorm after the residual sum or before each map.
         norm: Length of normalised features [default: the root of the width].
         hidden: Width between two maps [default: the width].
-        steps: Updates of each network, with all examples.
+        steps: Number of updates of each network, with all examples.
         rate: Step size of Adam, which falls along a cosine to a fiftieth.
-        features: Safetensors with `features` and `labels` as inputs, instead of generated ones.
+        features: A safetensors file with `features` and `labels` as inputs, instead of generated
+            inputs.
         images: Images as inputs, --per-class of each class, drawn: an idx or npy file, binary records
             of CIFAR, or a folder with a sub-folder of PNG files for each class.
         labels: Their labels [default: the file beside one called ..images-idx3.., or in the images].
@@ -213,7 +214,7 @@ def depth(
         force: Overwrite an existing file.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -238,7 +239,7 @@ def lm(
 ) -> Result:
     """Measure neural collapse of a language model by layer: contexts are samples, next tokens their classes.
 
-    Of an encoder, which predicts no next token, the classes are the tokens themselves. One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer, and as many for permuted classes, the baseline. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
+    Of an encoder, which predicts no next token, the classes are the tokens themselves. One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer, and the same for permuted classes, the baseline. With more classes than features no simplex exists: compare nc2_etf_err_M with its floor and with that of random frames.
 
     Args:
         model: A directory, a GGUF file, `pocket` for the built-in model, or `owner/name[@revision]` on
@@ -246,20 +247,20 @@ def lm(
         text: Text: a plain file as one document, rows with a `text` field (JSONL, JSON, CSV, TSV,
             Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         text_field: Field or column with the text [default: text].
-        layers: Only what these layers give, such as 3,5 or 0-7, and not what the first one reads; what
-            the head reads is always measured.
+        layers: Measure only the outputs of these layers, such as 3,5 or 0-7, not the input of the first
+            layer; the input of the head is always measured.
         window: Tokens of a window: contexts begin at its start.
         num_tokens: Use at most this many tokens of the text.
-        min_count: Leave out tokens that come next less often.
-        max_count: Leave out tokens that come next more often.
+        min_count: Leave out tokens that occur as the next token less often.
+        max_count: Leave out tokens that occur as the next token more often.
         scatter: Also keep the scatter within classes, d x d for each layer, for nc1_pinv.
         decisions: Run the text once more, for the agreement with the nearest mean (NC4).
-        resamples: Draws of classes with replacement, for intervals of 95 %; 0 for none.
-        no_baselines: Measure no random frames and no shuffled labels for comparison.
+        resamples: Bootstrap draws of classes for 95 % intervals; 0 for none.
+        no_baselines: Do not measure random frames and shuffled labels for comparison.
         seed: Seed of draws, frames and shuffles.
         output: Also write the result as JSON to this file, which `linwright report` renders.
         force: Overwrite an existing file.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -276,10 +277,10 @@ def watch(
 
     Args:
         results: Results of `collapse measure` or `collapse lm`, or of an earlier `collapse watch`,
-            whose rows come first; a checkpoint is called as its file, without the ending.
+            whose rows come first; a checkpoint is named after its file, without the extension.
         output: Also write the result as JSON to this file, which `linwright report` renders.
         force: Overwrite an existing file.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -296,7 +297,7 @@ def relate(
 ) -> Result:
     """Correlate the collapse of the input of each layer with what changing the layer costs in a sweep, in ranks over layers.
 
-    Beside it stand the same with layers in random order and with permuted classes, the number of the layer in place of the metric, what is left beyond it, and the middle 95 % over resampled layers. A model has few layers: read the range of random orders first.
+    For comparison: the same with layers in random order and with permuted classes, the correlation with the number of the layer instead of the metric, the partial correlation beyond it, and the middle 95 % over resampled layers. A model has few layers: read the range of random orders first.
 
     Args:
         measured: Results of `collapse lm` of one or several models, with all layers.
@@ -307,6 +308,6 @@ def relate(
         seed: Seed of the draws.
         output: Also write the result as JSON to this file, which `linwright report` renders.
         force: Overwrite an existing file.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """

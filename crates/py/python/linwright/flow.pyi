@@ -51,33 +51,33 @@ def train(
         limit: Use only the first N examples.
         resize: Resize images by area to this height and width, such as `16,16` [default: sides of 8,
             16, 24 and 32 stay, others become the next of 8, 16 and 32 below].
-        held_out_share: Share of the examples that is held out, at least one, for the curve and the
-            choice of the best step [default: 0.1].
+        held_out_share: Share of the examples held out for the curve and the choice of the best step, at
+            least one example [default: 0.1].
         layer: The operator that mixes channels: cd:M (M diagonals and M - 1 circulants; with :raw or
             :time, of other parameters), dense, plu, permutation, householder:R, exponential, rotor,
             woodbury:R, butterfly.
-        levels: Levels; images are squeezed in front of each, and half of the channels leave behind all
-            but the last [default: as many as leave sides of 2, at most 3].
-        depth: Steps of a level: a normalisation, a mix and a coupling each [default: 8 of images, 12 of
-            points].
+        levels: Number of levels; images are squeezed before each, and half of the channels leave after
+            all but the last [default: at most 3, down to sides of 2].
+        depth: Steps per level, each a normalisation, a mix and a coupling [default: 8 for images, 12
+            for points].
         hidden: Hidden channels of the network of each coupling; 0 for a linear flow, without couplings
             [default: 64].
-        squeeze: Order of the channels behind a squeeze: channel by channel as Glow has it, or place by
+        squeeze: Order of the channels after a squeeze: channel by channel as Glow has it, or place by
             place as RealNVP does. A circulant couples channels by the distance of their indices.
-        shuffle: A fixed random permutation in front of each mix.
+        shuffle: Add a fixed random permutation before each mix.
         steps: Number of updates.
-        batch: Examples of a batch [default: 64 images, 256 points].
+        batch: Batch size in examples [default: 64 images, 256 points].
         optimizer: How moments of the gradient become an update.
-        rate: Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 of images,
-            0.005 of points].
+        rate: Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 for images,
+            0.005 for points].
         warmup: Updates during which the rate rises [default: a tenth of all, at most 500].
-        clip: Largest norm of a gradient; longer ones are shortened [default: 10].
+        clip: Largest norm of a gradient; larger ones are scaled down [default: 10].
         average: Validate and keep moving averages of the numbers, with this decay a step, such as
             0.999.
         validate_every: Updates between two points of the curve, with the held-out bits, and between
             checkpoints [default: a tenth of all, and at least as many as held-out examples fill
             batches].
-        patience: Stop after this many points of the curve without fewer bits.
+        patience: Stop after this number of points of the curve without an improvement.
         last: Keep the last step, not the one with the fewest held-out bits.
         output: Output directory.
         seed: Seed of initial numbers, of the division of the data, of their order and their noise.
@@ -85,7 +85,7 @@ def train(
             store, until then].
         force: Replace the directory if it exists.
         dry_run: Print size and steps, and stop.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -107,13 +107,12 @@ def evaluate(
     Args:
         flow: A directory that `flow train` wrote.
         data: The data, as for `flow train`; images are resized to those of the flow.
-        limit: Use only the first N examples; of points that are drawn, N of them [default: all, 10,000
-            points].
-        draws: Draws of the noise of dequantisation, of which the standard error is that of the bits.
-        seed: Seed of the noise, and of points that are drawn.
+        limit: Use only the first N examples, or N generated points [default: all, 10,000 points].
+        draws: Draws of the dequantisation noise; the standard error of the bits is over these draws.
+        seed: Seed of the noise and of generated points.
         output: Also write the result as JSON to this file.
         force: Overwrite an existing result.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -131,7 +130,7 @@ def sample(
 ) -> Result:
     """Draw samples of a flow as a picture or as numbers.
 
-    Each sample has its own random numbers: the first ones are the same whatever the count. With --between, the examples on a path between two are shown.
+    Each sample has its own random numbers: the first ones are the same for any count. With --between, the examples on a path between two are shown.
 
     Args:
         flow: A directory that `flow train` wrote.
@@ -139,12 +138,12 @@ def sample(
         temperature: Factor of the standard deviations of latents; zero gives the most likely latents.
         between: The path from the first to the second example of these data, instead of samples.
         seed: Seed of random numbers.
-        output: Picture, in PNG: images beside each other, or a scatter of points in the plane.
+        output: Picture in PNG: images side by side, or a scatter plot of points in the plane.
         points: Numbers of the samples: an array (samples, height, width, channels), or (samples,
             numbers) of points, as `.npy`; or as text, a line for each sample, as `.csv`. A file that
             exists is never replaced.
         force: Overwrite an existing picture.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -173,21 +172,21 @@ def match(
     Args:
         data: The data: points drawn from `moons`, `checkerboard`, `circles` or a Gaussian, as for `flow
             train`, or a numpy array of points.
-        layer: What the square hidden layers are: `dense`, `cd:M` (M diagonals and M - 1 circulants), or
-            an operator with all its options in JSON.
+        layer: Operator of the square hidden layers: `dense`, `cd:M` (M diagonals and M - 1 circulants),
+            or an operator with all its options in JSON.
         hidden: Channels of the hidden layers.
         depth: Square hidden layers between the first and the last.
         steps: Number of updates.
-        batch: Pairs of a batch.
-        pairs: Pairs of noise and data that are drawn once.
+        batch: Batch size in pairs.
+        pairs: Number of pairs of noise and data, drawn once.
         rate: Largest learning rate of Adam; it falls to a hundredth along a cosine.
-        count: Points whose density is measured, and samples of the picture.
+        count: Number of points whose density is measured, and of samples in the picture.
         ode_steps: Steps of the midpoint rule between noise and data.
         output: Output directory.
         seed: Seed of initial weights, pairs and their order.
         checkpoint: Training checkpoint, which stays when the network is written [default: in the user's
             store, until then].
         force: Replace the directory if it exists.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """

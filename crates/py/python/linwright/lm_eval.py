@@ -27,11 +27,11 @@ class LinwrightLM(TemplateLM):  # type: ignore[misc]
 
     Args:
         pretrained: `pocket`, a directory or file, or `owner/name[@revision]` on the hub; `path` and `model` are other
-            names of it.
+            names for it.
         dtype: Data type of weights in memory: auto, f32, bf16 or f16; computation is in f32.
         max_length: Longest input in tokens, at most that of the model.
         batch_tokens: Largest number of tokens in a batch; log-probabilities depend on it in the sixth decimal place.
-        progress: How to tell progress, as for jobs.
+        progress: How to report progress, as for jobs.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ def evaluate(
         output: Write the structures with predicted energies, forces and stress, or other properties, to
             this file.
         force: Overwrite an existing file.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -79,19 +79,19 @@ def md(
             `model.safetensors`, or an ensemble, whose mean is used: a directory of several, or a `.zip`
             of torchmd-net.
         structure: A structure in extended XYZ; the first one of several.
-        steps: Number of time steps, from the first one on; more of them continue a finished simulation.
+        steps: Total number of time steps; a larger number continues a finished simulation.
         timestep: Time step in femtoseconds.
-        ensemble: What is kept constant: the energy, or the temperature by Langevin dynamics.
+        ensemble: Constant quantity: the energy, or the temperature by Langevin dynamics.
         temperature: Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics.
-            Velocities are those of the structure's column `momenta` if it has one, unless NVE is given
-            a temperature [default: 300].
+            Velocities come from the structure's column `momenta` if there is one, unless a temperature
+            is given for NVE [default: 300].
         friction: Friction of Langevin dynamics in inverse femtoseconds [default: 0.01].
         every: Steps between two frames.
         seed: Seed of velocities and random forces.
         units: Units of the structure, such as `kcal/mol,A` [default: those of the model].
         exact: Compute in double precision, without tables of radial filters.
-        output: Directory of the simulation; the same command continues there.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        output: Directory of the simulation; the same command resumes there.
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -112,7 +112,7 @@ def relax(
 ) -> Result:
     """Relax structures with a potential until the forces are small.
 
-    The output has every structure in the units of the input; its keys `converged`, `steps` and `fmax` (eV/A) tell how far each one came. If one did not converge within --steps, all are written and the command ends with code 4.
+    The output has every structure in the units of the input; its keys `converged`, `steps` and `fmax` (eV/A) report how far each one converged. If one did not converge within --steps, all are written and the command ends with code 4.
 
     Args:
         potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, a directory with
@@ -120,15 +120,15 @@ def relax(
             of torchmd-net.
         structures: Structures in extended XYZ.
         optimizer: How to go downhill: L-BFGS is fast near a minimum, FIRE is robust far from one.
-        fmax: Largest force on an atom at the end, in eV/A.
-        steps: Largest number of steps of a structure.
+        fmax: Converge until no force on an atom is larger than this, in eV/A.
+        steps: Largest number of steps for each structure.
         cell: Relax the periodic cell too, until the virial for each atom is at most --fmax in eV.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
         exact: Compute in double precision, without tables of radial filters.
         limit: Relax only the first N structures.
         output: Write the relaxed structures, with energy, forces and stress, to this file.
         force: Overwrite an existing file.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -142,7 +142,7 @@ def info(
     Args:
         potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
             `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -169,7 +169,7 @@ def convert(
         species: Elements that the model was trained on, such as `H,C,O`; others are refused then
             [default: those of the file].
         force: Overwrite what exists.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -211,8 +211,8 @@ def compress(
             low_rank, or structured with --operator].
         operator: Operator for --method structured: a kind (`linwright ls operators`) or a specification
             as in recipes, `{kind: diagonal_low_rank, rank: 4}`.
-        keep: Share of parameters kept in the targeted layers. A method may only have some sizes: the
-            nearest is used, and --dry-run shows it; low rank never keeps more than this share.
+        keep: Share of parameters kept in the targeted layers. If a method does not support this size,
+            the nearest one is used, and --dry-run shows it; low rank never keeps more than this share.
         rank: Rank of the factors, for methods that have one.
         trained: Train the replacement from a random start instead of computing it in closed form
             (low_rank, dense).
@@ -221,26 +221,25 @@ def compress(
         targets: Roles to replace: mixing (of channels), filter (from radial functions) [default: both].
         sites: Names of linear layers to replace: a glob such as `*.linears_tensor.3`, or a regular
             expression after `re:` [default: all].
-        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
-            expression.
+        ignore: Names of linear layers to leave unchanged: a glob or, after `re:`, a regular expression.
         data: Structures in extended XYZ to fit to; their energies and forces are used by --recover
             only. laser and svd need none.
         num_structures: Largest number of structures to fit to, drawn with the seed.
         recover: Train all parameters of the potential afterwards for this many steps on the energies
             and forces of --data, of which a twentieth is held out to choose the best step.
         recover_rate: Largest step size of --recover [default: 0.0003].
-        eval: Structures with forces, and energies if there are, on which the potential is evaluated
+        eval: Structures with forces, and energies if available, on which the potential is evaluated
             before and after.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
         energy_key: Name of the energy in the files [default: REF_energy, energy and others, in this
             order].
         forces_key: Name of the forces in the files [default: REF_forces, forces and others, in this
             order].
-        seed: Seed of random initial parameters, and of the structures that are drawn.
+        seed: Seed of random initial parameters and of the choice of structures.
         output: Output directory.
         force: Replace the directory if it exists.
         dry_run: Print the plan with its parameters, memory and time, and stop.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -265,8 +264,8 @@ def bench(
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
         exact: Compute in double precision, without tables of radial filters.
         limit: Time only the first N structures.
-        repeats: Timed evaluations of each structure, after two that are not.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        repeats: Timed evaluations of each structure, after two untimed ones.
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
 
@@ -319,14 +318,14 @@ def train(
     Args:
         data: Structures with energies and forces: extended XYZ, an archive of numpy (`.npz`) as MD17,
             rMD17 and torchmd-net have it, or HDF5 (`.h5`, `.hdf5`) as ANI-1x, SPICE and torchmd-net.
-        validation: Structures that are held out for the curve and the choice of the best step: their
-            number, a share below 1, or a file [default: 0.05, or that of --config].
+        validation: Structures held out for the curve and the choice of the best step: their number, a
+            share below 1, or a file [default: 0.05, or that of --config].
         split: Division of --data by indices: `split.json` of another training, or `splits.npz` of
             torchmd-net.
-        test: Structures that errors are measured on in the end.
+        test: Structures for the final measurement of errors.
         isolated: Energies of isolated atoms: structures of one atom each. They are subtracted from
             energies and become part of the potential.
-        references: What is subtracted from energies otherwise: energies of elements by least squares,
+        references: Otherwise, what is subtracted from energies: energies of elements by least squares,
             the mean (and energies are divided by their deviation), or nothing [default: least-squares,
             or as --config has it].
         units: Units of the structures, such as `kcal/mol,A` [default: eV,A].
@@ -335,29 +334,29 @@ def train(
         forces_key: Name of the forces in the files [default: REF_forces, forces and others, in this
             order].
         config: Settings of a run of torchmd-net in YAML: architecture, losses, batches and step sizes.
-            Options given beside it come first.
+            Options take precedence over it.
         init: Start from this potential instead of random weights.
         channels: Channels [default: 128].
         layers: Interaction layers [default: 2].
         radial: Radial functions [default: 32].
-        cutoff: Distance from which atoms do not interact, in the unit of the structures [default: 5].
+        cutoff: Cutoff distance of interactions, in the unit of the structures [default: 5].
         loss: Mean of squares, of absolute values, or of Huber's function [default: mse].
         huber_delta: Error where Huber's function becomes a line [default: 1].
         energy_weight: Weight of the loss of energies [default: 0.005].
         force_weight: Weight of the loss of components of forces [default: 0.5].
         energy_ema: Share of a batch in a moving average of the energy loss, as torchmd-net's
             `ema_alpha_y`: it scales the gradient, so it multiplies the weight [default: 1].
-        force_ema: The same of forces, `ema_alpha_neg_dy` [default: 1].
+        force_ema: The same for forces, `ema_alpha_neg_dy` [default: 1].
         epochs: Epochs over the structures [default: 100, or those of --config].
         steps: Number of updates, instead of epochs.
-        batch: Structures of a batch [default: 8].
+        batch: Batch size in structures [default: 8].
         rate: Largest learning rate of AdamW [default: 0.001].
         weight_decay: Decoupled weight decay of the weights [default: 0].
         warmup: Updates during which the rate rises [default: a twentieth of all, at most 500].
-        schedule: How the rate falls then: along a cosine to a hundredth, or by a factor of 0.8 when 25
-            validations bring nothing [default: cosine; with --config as torchmd-net, plateau].
-        clip: Largest norm of a gradient; longer ones are shortened [default: 40].
-        patience: Stop after this many validations without a lower loss.
+        schedule: How the rate falls then: along a cosine to a hundredth, or by a factor of 0.8 after 25
+            validations without improvement [default: cosine; with --config as torchmd-net, plateau].
+        clip: Largest norm of a gradient; larger ones are scaled down [default: 40].
+        patience: Stop after this number of validations without a lower loss.
         average: Validate and keep moving averages of the weights, with this decay a step, such as
             0.999.
         validate_every: Updates between two points of the curve, with the validation loss, and between
@@ -370,6 +369,6 @@ def train(
             user's store, until then].
         force: Replace the directory if it exists.
         dry_run: Print size, sets and steps, and stop.
-        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """

@@ -4,11 +4,11 @@
 
     linwright.ray.run(linwright.evaluate, shards=16, model="pocket", questions="pocket", output="result.json")
 
-Each shard is a task, with the cores and the memory that it is given or that a dry run of the job estimates. Shards work in
+Each shard is a task, with the given cores and memory, or the memory that a dry run of the job estimates. Shards work in
 `result.json.shards` and the merge writes `result.json`: all nodes must share the folder in which this is called. Shards of a
 job with a store, such as `linwright.attribute.cache`, share that. Shards of `linwright.compress`, `search` and `compose` wait
 for each other: the cluster must have room for all at once. The result has the bytes of an unsharded run. Shards whose node or
-process dies run again, on any node, and go on where they stopped; so does the whole after an interruption.
+process dies run again, on any node, and resume where they stopped; so does the whole run after an interruption.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ def run(
         job: A function of this package that takes `shard`, such as `linwright.evaluate`, or its name.
         shards: Number of shards.
         cpus: Cores of a shard, which are also its threads. By default 1.
-        memory_bytes: Memory of a shard. By default what a dry run of the job estimates, if it does (`attribute.cache`
-            estimates what it needs beside the model).
-        retries: How often a shard is run again after its node or process died, or its machine was full.
-        progress: As for the job: gets the shards that are done, and all of them.
+        memory_bytes: Memory of a shard. By default the estimate of a dry run of the job, if there is one (for
+            `attribute.cache`, of the memory in addition to the model).
+        retries: How often a shard is run again after its node or process died, or its machine ran out of memory.
+        progress: As for the job: receives the numbers of finished shards and of all shards.
         options: The keywords of the job, with `output`.
 
     Returns:
-        The result of the merge, as the job gives it.
+        The result of the merge, as the job returns it.
 
     Raises:
         UsageError: If the job is not divided, or has no output.
-        LinwrightError: What a shard or the merge raises.
+        LinwrightError: The error of a shard or of the merge.
     """
     import ray
 
@@ -73,7 +73,7 @@ def run(
     place = given.get("output") or (given.get("store", "") if verb.shares_output else "")
     output = str(place).rstrip("/")
     if not output:
-        raise UsageError(f"{verb.name} has no output, beside which shards keep their work", "give output=")
+        raise UsageError(f"{verb.name} has no output; shards keep their work next to it", "give output=")
     if given.pop("force", False):
         raise UsageError("force=True: a merge replaces nothing", f"remove {output} first")
     if not ray.is_initialized():
@@ -127,7 +127,7 @@ def _options(verb: Verb, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _room(verb: Verb, shards: int, resources: Mapping[str, Any], listener: Receiver) -> Any:
-    """Room for shards that wait for each other, and so must all run at once."""
+    """Resources for shards that wait for each other, and so must all run at once."""
     import ray
 
     bundle = {name: resources[key] for key, name in (("num_cpus", "CPU"), ("memory", "memory")) if resources[key]}
@@ -144,7 +144,7 @@ def _room(verb: Verb, shards: int, resources: Mapping[str, Any], listener: Recei
 
 
 def _estimated_bytes(verb: Verb, given: Mapping[str, Any]) -> int | None:
-    """The memory that a dry run names, if the job has one."""
+    """The memory that a dry run reports, if the job has one."""
     if not any(option.name == "dry_run" for option in verb.options):
         return None
     try:
@@ -157,7 +157,7 @@ def _estimated_bytes(verb: Verb, given: Mapping[str, Any]) -> int | None:
 
 
 def _most_bytes(found: Any) -> int | None:
-    """The largest number of a key that says memory in bytes."""
+    """The largest number of a key for memory in bytes."""
     if isinstance(found, dict):
         own = [value for key, value in found.items() if key.endswith("memory_bytes") and isinstance(value, int)]
         inside = [_most_bytes(value) for value in found.values()]
@@ -204,7 +204,7 @@ class _Work:
         return self._task.options(**options).remote(os.getcwd(), self._verb.verb, given, shard, self._threads)
 
     def finish(self, retries: int, listener: Receiver) -> None:
-        """Waits for all shards, and starts those again that died."""
+        """Waits for all shards, and restarts those that died."""
         import ray
 
         running = {self.start(index): index for index in range(self._shards)}
@@ -236,7 +236,7 @@ def _is_passing(error: BaseException) -> bool:
 
 
 def _error(reference: Any) -> BaseException | None:
-    """What a shard failed with."""
+    """The error of a shard."""
     import ray
 
     try:
@@ -259,7 +259,7 @@ def _first_line(error: BaseException) -> str:
 def _shard(
     folder: str, name: str, given: dict[str, Any], shard: str, threads: int
 ) -> tuple[int, str, str | None] | None:
-    """Does a shard, in a process of a node; what failed comes back as plain data."""
+    """Runs a shard, in a process of a node; errors come back as plain data."""
     os.chdir(folder)
     _linwright.set_threads(threads)
     verb = next(one for one in VERBS if one.verb == name)

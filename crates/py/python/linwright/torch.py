@@ -97,7 +97,7 @@ class Linear(nn.Module):  # type: ignore[misc]
         return y if self.bias is None else y + self.bias
 
     def operator(self) -> Operator:
-        """A copy of the operator with the parameters of now."""
+        """A copy of the operator with the current parameters."""
         parameters = [getattr(self, _key(name)).detach() for name in self._names]
         current = self._synchronised(parameters)
         return current.astype(current.dtype)
@@ -130,7 +130,7 @@ class Linear(nn.Module):  # type: ignore[misc]
 
     def _synchronised(self, parameters: Sequence[torch.Tensor]) -> Operator:
         """The operator with these parameters. They are copied at every pass, since a version of them misses changes
-        through `.data`; a copy is small beside the product."""
+        through `.data`; a copy is small compared with the product."""
         dtype = _check(parameters[0], "parameters", None)
         if self._operator.dtype != dtype:
             self._operator = self._operator.astype(dtype)
@@ -175,7 +175,7 @@ class Conv2d(nn.Module):  # type: ignore[misc]
         return self.linear.bias
 
     def operator(self) -> Operator:
-        """A copy of the operator with the parameters of now."""
+        """A copy of the operator with the current parameters."""
         return self.linear.operator()
 
 

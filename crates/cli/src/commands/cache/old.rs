@@ -7,7 +7,7 @@ use linwright::report::number::bytes;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Folders of earlier versions in the user's cache, and how their files end.
+/// Folders of earlier versions in the user's cache, and the suffixes of their files.
 const OLD: [(&str, &str); 2] = [("components", ".safetensors"), ("spectra", ".spectrum")];
 
 /// Digits of the digest that starts the name of a file.
@@ -28,10 +28,10 @@ pub(super) fn caches() -> Vec<Cache> {
     OLD.into_iter().map(found).filter(|cache| !cache.files.is_empty()).collect()
 }
 
-/// Files of a folder with names that earlier versions gave.
+/// Files of a folder with names from earlier versions.
 fn in_folder(folder: PathBuf, end: &str) -> Cache {
     let mut cache = Cache { folder, files: Vec::new(), bytes: 0 };
-    // What a link leads to may belong to anybody.
+    // The target of a link may belong to others.
     if cache.folder.is_symlink() {
         return cache;
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) enum Status {
     /// No problem.
     Ok,
-    /// Absent, but nothing needs it now.
+    /// Absent, but not needed at present.
     Missing,
     /// Present, but it does not work.
     Broken,
@@ -30,7 +30,7 @@ impl Status {
 pub(super) struct Finding {
     pub(super) topic: &'static str,
     pub(super) status: Status,
-    /// The result in words.
+    /// Description of the result.
     pub(super) found: String,
     /// What the user can do about it.
     pub(super) advice: Option<String>,
@@ -43,7 +43,7 @@ impl Finding {
         Self { topic, status: Status::Ok, found: found.into(), advice: None, data }
     }
 
-    /// What is not as it should be.
+    /// A problem.
     pub(super) fn to_mend(
         status: Status,
         topic: &'static str,

@@ -24,7 +24,7 @@ const LITTLE_MEMORY: u64 = 1 << 30;
 pub(super) struct Limits {
     /// Bytes of memory.
     memory: Option<u64>,
-    /// Bytes of it in use.
+    /// Used bytes.
     used: Option<u64>,
     /// Number of processors, may be fractional.
     processors: Option<f64>,
@@ -32,7 +32,7 @@ pub(super) struct Limits {
 
 impl Limits {
     /// Limits of the control group of this process and its parents, in either version. In a
-    /// container, the group is looked up where the container mounts it.
+    /// container, the group is found through its mount point.
     pub(super) fn read(read: Read<'_>) -> Self {
         let mut limits = Self::default();
         let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
@@ -103,7 +103,7 @@ impl Limits {
 /// A group and its parents, up to the mount point of control groups.
 fn around(group: &str) -> Vec<PathBuf> {
     let group = Path::new(group.trim_start_matches('/'));
-    // Inside a container the group may lie outside the mount.
+    // Inside a container the group may be outside the mount.
     let is_inside = group.components().all(|part| matches!(part, Component::Normal(_)));
     match is_inside {
         true => group.ancestors().map(Path::to_owned).collect(),
@@ -188,7 +188,7 @@ pub(super) struct Threads<'a> {
     pub(super) used: Result<usize, &'a Failure>,
 }
 
-/// Threads that kernels use, and the setting that decides.
+/// Threads of kernels, and the setting that determines them.
 pub(super) fn threads(threads: &Threads<'_>, limits: Limits) -> Finding {
     let Threads { asked, variable, cores, used } = threads;
     let given = variable.as_deref().map_or_else(|| "not set".to_owned(), shown);

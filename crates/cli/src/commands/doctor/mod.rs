@@ -34,7 +34,7 @@ const FEATURES: [(&str, &str, bool, &str); 5] = [
 /// Check the machine and the build: processor, threads, memory, caches, disk, features, and the
 /// correctness and speed of matrix products.
 ///
-/// Each line is `ok`, `missing` (absent but not needed by the rest) or `broken`, with advice where
+/// Each line is `ok`, `missing` (absent but not needed by the rest) or `broken`, with advice if
 /// there is any. The exit code is 1 if something is broken, else 0.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {}
@@ -118,7 +118,7 @@ fn features(has: [bool; FEATURES.len()]) -> Vec<Finding> {
     FEATURES.into_iter().zip(has).map(line).collect()
 }
 
-/// Ranks of MPI, which need more than a build.
+/// MPI support, which needs more than a build feature.
 fn ranks(has: bool) -> Finding {
     let (topic, what, data) = ("feature mpi", "ranks of MPI", json!({"built_in": has}));
     if has {

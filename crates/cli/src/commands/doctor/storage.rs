@@ -73,7 +73,7 @@ impl Folder {
         match self {
             Self::Absent => Finding::ok(topic, format!("{name}, not there yet"), data),
             Self::Unusable(reason) => {
-                let advice = format!("put a folder there that you may read, or {way_out}");
+                let advice = format!("create a readable folder there, or {way_out}");
                 Finding::to_mend(Status::Broken, topic, format!("{name}: {reason}"), advice, data)
             }
             Self::There { files, bytes: size, whole, writable } => {
@@ -84,7 +84,7 @@ impl Folder {
                 if *writable {
                     return Finding::ok(topic, format!("{found}, writable"), data);
                 }
-                let advice = format!("what is there is read, but no {kept} are kept: {way_out}");
+                let advice = format!("existing content is read, but no {kept} are stored: {way_out}");
                 Finding::to_mend(
                     Status::Missing,
                     topic,
@@ -97,8 +97,8 @@ impl Folder {
     }
 }
 
-/// Counts files below a folder and their bytes, and returns whether these are all. Links are not
-/// followed: caches of the hub are full of them.
+/// Counts files below a folder and their bytes, and returns whether the count is complete. Links
+/// are not followed: caches of the hub are full of them.
 fn count(path: &Path) -> (usize, u64, bool) {
     let (mut files, mut bytes, mut seen, mut whole) = (0, 0u64, 0, true);
     let mut open = vec![path.to_owned()];
@@ -182,7 +182,7 @@ fn hub(variable: Variable<'_>) -> Vec<Finding> {
         Ok(settings) => settings,
         Err(HubError::NoCache) => return vec![no_home("hub cache", &["HF_HUB_CACHE", "HF_HOME"])],
         Err(error) => {
-            let advice = "mend the variable or file that is named, or take it away";
+            let advice = "correct the variable or file, or remove it";
             return vec![Finding::to_mend(
                 Status::Broken,
                 "hub cache",
@@ -218,7 +218,7 @@ pub(super) fn disk(folder: &Path, free: io::Result<u64>) -> Finding {
     let place = "in the working directory, the default place of outputs";
     if !writable {
         let found = format!("{place}, is not writable");
-        let advice = "go to a folder of your own, or name outputs with -o";
+        let advice = "change to a folder of your own, or set outputs with -o";
         return Finding::to_mend(Status::Missing, "disk", found, advice, data(free.ok()));
     }
     match free {
@@ -228,7 +228,7 @@ pub(super) fn disk(folder: &Path, free: io::Result<u64>) -> Finding {
                 Status::Missing,
                 "disk",
                 found,
-                "free some space, or choose outputs elsewhere with -o",
+                "free some space, or set outputs elsewhere with -o",
                 data(Some(free)),
             )
         }

@@ -190,7 +190,7 @@ impl<'a> Growth<'a> {
         {
             let (_, stopped, rest) = writer.finish()?;
             delta.text.push_str(&rest);
-            // The text held back until the end may have been a stop string.
+            // The text withheld until the end may have been a stop string.
             delta.finish = if stopped.is_some() { Some("stop") } else { delta.finish };
         }
         Ok(delta)

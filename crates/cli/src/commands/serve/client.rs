@@ -79,7 +79,7 @@ pub(super) fn attend(server: &Server<'_>, mut link: Link<'_>) {
     }
 }
 
-/// Refuses a client because there are too many connections.
+/// Rejects a client because there are too many connections.
 pub(super) fn refuse(mut link: Link<'_>, error: &ApiError) {
     if link.answer(error.status, &error.headers, error.body().to_string().as_bytes()).is_ok() {
         link.hang_up();
@@ -92,7 +92,7 @@ fn defect(what: &str) -> ApiError {
     ApiError::new(500, message).code("internal")
 }
 
-/// Why a request gets no regular response.
+/// The reason why a request gets no regular response.
 enum Trouble {
     Refused(ApiError),
     Gone,

@@ -1,4 +1,4 @@
-//! The fields of a request, each read once; fields that nothing read are refused at the end.
+//! The fields of a request, each read once; unread fields are rejected at the end.
 
 use super::error::ApiError;
 use linwright::run::{shown, shown_reason};
@@ -96,12 +96,12 @@ impl Fields {
         }
     }
 
-    /// Refuses fields that nothing read.
+    /// Rejects unread fields.
     pub(super) fn finish(self) -> Result<(), ApiError> {
         match self.0.into_iter().find(|(_, value)| !value.is_null()) {
             Some((name, _)) => {
                 let short = shown(&name);
-                Err(ApiError::new(400, format!("{short} is not a field that this server knows"))
+                Err(ApiError::new(400, format!("{short} is not a supported field"))
                     .param(&short))
             }
             None => Ok(()),

@@ -46,7 +46,7 @@ pub(super) struct Head {
 /// A connection with a client.
 pub(super) struct Link<'a> {
     stream: TcpStream,
-    /// Received bytes that belong to no request yet.
+    /// Received bytes that do not belong to a request yet.
     buffer: Vec<u8>,
     limits: Limits,
     stop: &'a Stop<'a>,

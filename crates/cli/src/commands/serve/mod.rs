@@ -56,7 +56,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// otherwise. Ctrl-C lets running requests finish and stops the server.
 ///
 /// Paths: /v1/completions (with echo and logprobs), /v1/chat/completions, /v1/models, /health.
-/// There is no encryption and no password: whoever reaches the port may use the model.
+/// There is no encryption and no password: anyone who reaches the port may use the model.
 ///
 /// Requests are computed in batches, and the batch changes the order of floating-point sums:
 /// log-probabilities of equal requests may differ in the sixth decimal place, and two tokens that
@@ -163,7 +163,7 @@ impl Server<'_> {
     }
 }
 
-/// Seconds since 1970; 0 on a machine whose clock stands before that.
+/// Seconds since 1970; 0 on a machine whose clock is before that.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -39,7 +39,7 @@ pub(super) struct Rules<'a> {
     pub(super) end_tokens: &'a [u32],
     pub(super) vocab: usize,
     pub(super) positions: usize,
-    /// Bytes of a text that one token may stand for, where that is bounded.
+    /// Largest number of bytes of text per token, if bounded.
     pub(super) longest_token: Option<usize>,
     /// Largest number of new tokens per choice.
     pub(super) most_tokens: usize,
@@ -118,8 +118,9 @@ impl Order {
             return Err(ApiError::new(
                 400,
                 format!(
-                    "the request asks for {tokens} tokens in all, with {} likeliest ones at each, which \
-                 is {logprobs} to tell; a request may have {MAX_TOTAL_LOGPROBS}: divide it",
+                    "the request asks for {tokens} tokens in all, with the {} most likely ones at each, \
+                 which are {logprobs} log-probabilities; a request may have {MAX_TOTAL_LOGPROBS}: \
+                 divide it",
                     self.logprobs.unwrap_or(0)
                 ),
             ));
@@ -209,8 +210,8 @@ impl Draft {
         self.prompts.iter().map(|(_, raw)| raw.bytes()).sum()
     }
 
-    /// Refuses prompts that certainly do not fit, before tokenizing: their bytes give a lower bound
-    /// of their tokens.
+    /// Rejects prompts that cannot fit, before tokenizing: their bytes give a lower bound of their
+    /// tokens.
     ///
     /// # Errors
     /// If a prompt is too long for the model.
@@ -259,7 +260,7 @@ impl Draft {
     }
 }
 
-/// Parses the fields that completions and chats share, without prompts and new tokens.
+/// Parses the common fields of completions and chats, without prompts and new tokens.
 fn rest(fields: &mut Fields, rules: &Rules<'_>, number: u64) -> Result<Order, ApiError> {
     let choices = fields.count("n", 1..=MAX_CHOICES)?.unwrap_or(1);
     let stream = fields.flag("stream")?;
@@ -326,7 +327,7 @@ fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
 }
 
 impl Rules<'_> {
-    /// Refuses requests for another model.
+    /// Rejects requests for another model.
     fn check_model(&self, fields: &mut Fields) -> Result<(), ApiError> {
         match fields.take("model") {
             None => Ok(()),
@@ -418,8 +419,8 @@ impl Rules<'_> {
         Ok(prompt)
     }
 
-    /// Formats the messages of a chat with the model's chat template, which gets these variables
-    /// beside those of the server.
+    /// Formats the messages of a chat with the model's chat template, which receives these
+    /// variables in addition to those of the server.
     fn conversation(&self, value: Value, variables: Option<Value>) -> Result<Raw, ApiError> {
         if !self.tokenizer.has_chat() {
             let message = "the model has no chat template; use /v1/completions";

@@ -1,14 +1,14 @@
-//! When the server should end, and how long what runs may still take.
+//! When the server should end, and the time left for running requests.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long sequences may go on after the server was asked to stop.
+/// How long sequences may continue after the server is asked to stop.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
-/// How long after that their ends may be written to clients that read slowly.
+/// Further time for writing their ends to slow clients.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Whether the server was asked to stop, and when that was first seen.
+/// Whether the server was asked to stop, and when this was noticed.
 pub(super) struct Stop<'a> {
     asked: &'a (dyn Fn() -> bool + Sync),
     grace: Duration,
@@ -16,7 +16,7 @@ pub(super) struct Stop<'a> {
 }
 
 impl<'a> Stop<'a> {
-    /// `asked` tells from the moment on which it happens.
+    /// `asked` becomes true at that moment.
     pub(super) fn new(asked: &'a (dyn Fn() -> bool + Sync), grace: Duration) -> Self {
         Self { asked, grace, since: OnceLock::new() }
     }
@@ -25,7 +25,7 @@ impl<'a> Stop<'a> {
         self.since().is_some()
     }
 
-    /// When nothing is written any more, if the server is to stop.
+    /// Time after which nothing more is written, if the server is to stop.
     pub(super) fn end(&self) -> Option<Instant> {
         self.since().map(|since| since + self.grace + LAST_WORDS)
     }

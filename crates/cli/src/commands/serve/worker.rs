@@ -37,7 +37,7 @@ impl Drop for Ticket {
 
 /// A waiting request.
 struct Job {
-    /// Sequences that were not started yet, each with its choice.
+    /// Sequences not started yet, each with its choice.
     asks: VecDeque<(usize, Ask)>,
     events: Sender<Event>,
     ended: Arc<[AtomicBool]>,
@@ -177,7 +177,7 @@ pub(super) fn work(model: &Transformer, queue: &Queue, batch_tokens: usize) {
             continue;
         }
         let Ok(steps) = catch_unwind(AssertUnwindSafe(|| session.step())) else {
-            // The clients see their responses end; later requests use a new session.
+            // Responses of the clients end; later requests use a new session.
             running.clear();
             session = Session::new(model);
             continue;

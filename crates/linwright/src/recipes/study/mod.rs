@@ -1,6 +1,6 @@
-//! Studies: tables of methods on sets of layers. What is particular to language models is in
-//! `text`, to small networks for images in `images`, to molecular potentials in `molecules`; the
-//! rest runs all.
+//! Studies: tables of methods on sets of layers. Code specific to language models is in `text`, to
+//! small networks for images in `images`, to molecular potentials in `molecules`; the rest is
+//! shared.
 
 mod images;
 mod molecules;
@@ -30,7 +30,7 @@ pub(super) use molecules::run as run_molecules;
 pub use saved::{read_report, write_report};
 pub(super) use text::run as run_text;
 
-/// A study whose model and data are open.
+/// A study with its opened model and data.
 trait Study {
     /// Calibration of its recipe.
     type Calibration: Serialize;
@@ -45,16 +45,16 @@ trait Study {
 
     fn model(&self) -> ModelSummary;
 
-    /// Notes on the model, which were told as it was loaded.
+    /// Notes on the model, which were reported when it was loaded.
     fn model_notes(&self) -> Vec<String>;
 
     /// Notes on the data.
     fn notes(&self) -> Vec<String>;
 
-    /// What it reads by path.
+    /// Inputs by path.
     fn reads(&self) -> Vec<PathBuf>;
 
-    /// Digests of what else its results depend on.
+    /// Digests of other inputs of its results.
     fn digests(&self) -> Vec<String>;
 
     /// Provenance of model, data and results, without the recipe.
@@ -67,8 +67,9 @@ trait Study {
     ) -> Provenance;
 }
 
-/// Runs a study and writes its report. By default the output directory contains the start of the
-/// fingerprint: the same run resumes in it, another recipe or model gets its own.
+/// Runs a study and writes its report. By default the name of the output directory contains the
+/// start of the fingerprint: the same run resumes in it, another recipe or model gets a different
+/// one.
 fn run(
     name: &str,
     opened: &impl Study,
@@ -81,7 +82,8 @@ fn run(
         session.finish();
         return costs(recipe, trial);
     }
-    // Before the directory belongs to this recipe: errors in it can still be corrected.
+    // Before the directory is claimed for this recipe, so that errors in the recipe can still be
+    // corrected.
     for &seed in &recipe.seeds {
         trial.examples(seed)?;
     }
@@ -148,7 +150,7 @@ fn report(
     }
 }
 
-/// Writes the report, and what is needed to run the study again.
+/// Writes the report, and the data needed to reproduce the study.
 fn finish(
     name: &str,
     recipe: &impl Serialize,
@@ -193,7 +195,7 @@ fn recipe_yaml(recipe: &impl Serialize) -> Result<String, Failure> {
     to_yaml(&value)
 }
 
-/// What the cells of a study cost.
+/// Cost of the cells of a study.
 fn costs<C: Serialize, E: Serialize>(
     recipe: &Recipe<C, E>,
     trial: &impl Trial,

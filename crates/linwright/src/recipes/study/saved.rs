@@ -11,12 +11,12 @@ use linwright_study::report::Report;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Where times and machine stand in a report.
+/// Position of times and machine in a report.
 const MEASURED: [&str; 6] =
     [PROVENANCE[0], PROVENANCE[1], PROVENANCE[2], PROVENANCE[3], "rows/*/seconds", "rows/*/speed"];
 
-/// Writes `report.json`, `report.md` and `report.html`, which have no times; gives the path of the
-/// last, and the times.
+/// Writes `report.json`, `report.md` and `report.html`, which have no times; returns the path of
+/// the last, and the times.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written.
@@ -28,10 +28,10 @@ pub fn write_report(report: &Report, directory: &Path) -> Result<(PathBuf, Value
     Ok((write_pages(&Report::from_json(&text)?.document(), directory)?, measured))
 }
 
-/// A saved report, with the times that stand beside it if they do.
+/// A saved report, with the times stored next to it, if any.
 ///
 /// # Errors
-/// [`Failure`] if the text is no report, or the times cannot be read.
+/// [`Failure`] if the text is not a report, or the times cannot be read.
 pub fn read_report(text: &str, path: &Path) -> Result<Report, Failure> {
     let report = Report::from_json(text)?;
     let beside = path.with_file_name(MEASURED_FILE);
@@ -42,14 +42,14 @@ pub fn read_report(text: &str, path: &Path) -> Result<Report, Failure> {
     let times = input::read_text(&beside, MAX_FILE_BYTES);
     let times = times.map_err(|error| Failure::io(&shown, &error))?;
     let wrong = |reason: String| {
-        Failure::general(format!("{shown} is no file of times: {}", shown_reason(&reason)))
+        Failure::general(format!("{shown} is not a file of times: {}", shown_reason(&reason)))
             .hint("remove it to see the results without times")
     };
     let mut times: Value =
         serde_json::from_str(&times).map_err(|error| wrong(error.to_string()))?;
     let measured = times.get_mut("measured").map(Value::take);
     let measured = measured.ok_or_else(|| wrong("it has no key measured".to_owned()))?;
-    // As it is saved: a report in memory has places for times.
+    // As saved: a report in memory has fields for times.
     let mut value: Value = serde_json::from_str(text).map_err(ReportError::from)?;
     measured::join(&mut value, measured);
     Ok(Report::from_json(&value.to_string())?)

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 struct TextStudy<'a> {
     recipe: &'a Recipe,
     trial: TextTrial<'a>,
-    /// Notes on what was left out of the tasks.
+    /// Notes on items excluded from the tasks.
     left_out: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Study for TextStudy<'a> {
         all.filter(|path| is_local(path)).collect()
     }
 
-    /// What tasks ask: data sets may be named only.
+    /// Questions of tasks: data sets may be given by name only.
     fn digests(&self) -> Vec<String> {
         self.trial.tasks.iter().map(|task| requests_digest(task.as_ref())).collect()
     }
@@ -125,14 +125,14 @@ impl<'a> Study for TextStudy<'a> {
 /// Calibration text of a recipe.
 struct Text {
     corpus: Corpus,
-    /// Number of tokens after which documents are cut, if they are.
+    /// Number of tokens after which documents are truncated, if any.
     longest: Option<usize>,
-    /// Names of the tasks that it is from.
+    /// Names of its source tasks.
     tasks: Vec<String>,
 }
 
-/// The calibration text of a recipe. What is drawn of several tasks is the same for all seeds of
-/// the recipe, which give the order.
+/// The calibration text of a recipe. The sample drawn from several tasks is the same for all seeds
+/// of the recipe, which determine the order.
 fn calibration_of(recipe: &Recipe, session: &mut Session<'_>) -> Result<Text, Failure> {
     let CalibrationSource { dataset, text_field, num_tokens, seq_len, .. } = &recipe.calibration;
     if let Dataset::File(_) | Dataset::Pocket = Dataset::of(dataset) {
@@ -192,7 +192,7 @@ fn open_tasks(
     }
 }
 
-/// The further tasks of a recipe; those `beside` are only read to calibrate on.
+/// The further tasks of a recipe; those in `beside` are only read for calibration.
 fn named_tasks(
     recipe: &Recipe,
     beside: &[String],
@@ -203,7 +203,7 @@ fn named_tasks(
     if tasks.is_empty() && (data.iter().any(is_unread) || num_fewshot.is_some()) {
         return Err(Failure::new(
             FailureKind::Recipe,
-            "eval.data and eval.num_fewshot are of eval.tasks, which names none",
+            "eval.data and eval.num_fewshot apply to eval.tasks, which is empty",
         ));
     }
     let tasks = tasks.iter().map(|name| canonical_task(name).to_owned()).collect();
