@@ -31,7 +31,7 @@ pub(super) struct Encoded {
 }
 
 impl<'a> Encoding<'a> {
-    /// That of a model.
+    /// The encoding of a model.
     ///
     /// # Errors
     /// [`Failure`] for a choice about the first token that an encoder does not have.
@@ -51,7 +51,7 @@ impl<'a> Encoding<'a> {
         Ok(Self { tokenizer, bos, longest, mask })
     }
 
-    /// A text of which the first bytes are given.
+    /// A text whose first bytes are given.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -76,7 +76,7 @@ impl<'a> Encoding<'a> {
         Ok(Encoded { tokens, open, has_given: given > 0, is_cut })
     }
 
-    /// What an encoder adds before and after a text.
+    /// Tokens that an encoder adds before and after a text.
     fn around(&self, text: &str, plain: &[u32]) -> Result<[Vec<u32>; 2], TokenizerError> {
         if self.mask.is_none() {
             return Ok([Vec::new(), Vec::new()]);

@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What of a file of examples is used.
+/// How a file of examples is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ExampleOptions {
     /// Field or column with the text [default: text].
     #[schemars(extend("x-value" = "NAME"))]
     pub text_field: Option<String>,
-    /// In a plain file, what stands between two texts [default: the end of a line].
+    /// Separator of texts in a plain text file [default: the end of a line].
     #[schemars(extend("x-value" = "TEXT"))]
     pub separator: Option<String>,
     /// Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in the
@@ -43,7 +43,7 @@ pub struct ExampleOptions {
 pub(in crate::jobs) struct Reading {
     /// Whether texts start with the beginning-of-sequence token.
     pub(in crate::jobs) bos: Bos,
-    /// Texts are cut after so many tokens, if before the positions of the model.
+    /// Texts are cut after this number of tokens, at most the positions of the model.
     pub(in crate::jobs) max_length: Option<usize>,
     /// Whether they are queries, which may be prompts with completions.
     pub(in crate::jobs) are_queries: bool,
@@ -63,11 +63,11 @@ pub(in crate::jobs) struct Texts {
     pub(in crate::jobs) documents: Documents,
     /// The texts.
     pub(in crate::jobs) texts: Vec<String>,
-    /// An id for each: its own, or its index in the file.
+    /// An id for each: from the file, or its index in the file.
     pub(in crate::jobs) ids: Vec<Value>,
     /// Number of texts that were cut.
     pub(in crate::jobs) cut: usize,
-    /// The number of tokens after which they were.
+    /// The number of tokens after which they were cut.
     pub(in crate::jobs) longest: usize,
 }
 
@@ -103,7 +103,7 @@ impl Data {
 }
 
 impl ExampleOptions {
-    /// What is read by path beside the examples.
+    /// Paths that are read in addition to the examples.
     pub(in crate::jobs) fn inputs(&self) -> impl Iterator<Item = PathBuf> {
         self.labels.clone().into_iter()
     }
@@ -151,7 +151,7 @@ impl ExampleOptions {
         }
     }
 
-    /// The chosen indices of so many examples.
+    /// The chosen indices of `count` examples.
     fn chosen(&self, count: usize) -> Result<Vec<usize>, Failure> {
         let Some(list) = &self.examples else { return Ok((0..count).collect()) };
         let wrong = |why: String| Failure::usage(format!("--examples {}: {why}", shown(list)));
@@ -254,7 +254,7 @@ impl ExampleOptions {
     }
 }
 
-/// Whether a text is plain. An unsupported format is told when it is read.
+/// Whether a text is plain. An unsupported format is reported when it is read.
 fn is_plain(name: &str, path: &Path) -> bool {
     name != POCKET && Format::of(path) == Format::Text
 }

@@ -1,5 +1,5 @@
-//! What the commands of attribution share: models with their examples, stores with what they are
-//! of, and scores by any method.
+//! Common parts of the attribution commands: models with their examples, stores with their origin,
+//! and scores by any method.
 
 pub(crate) mod best;
 pub(crate) mod cache;
@@ -25,7 +25,7 @@ use crate::jobs::kit::{Failure, Session};
 use linwright_attribute::Scored;
 use serde_json::{Value, json};
 
-/// A scored example as it stands in results.
+/// A scored example in the form of results.
 pub(in crate::jobs) fn entry(scored: &Scored, ids: &[Value]) -> Value {
     json!({ "index": scored.index, "id": ids[scored.index], "score": scored.score })
 }

@@ -1,5 +1,5 @@
-//! What a store was made from, beside its manifest: names by which model and examples are opened
-//! again. The manifest says whether they are still the same.
+//! Origin of a store, next to its manifest: the names by which model and examples are opened again.
+//! The manifest identifies their contents.
 
 use super::examples::{Data, ExampleOptions, Reading};
 use super::subject::Subject;
@@ -24,11 +24,11 @@ pub(in crate::jobs) struct Origin {
     pub(in crate::jobs) model: String,
     /// The examples, in the same way.
     pub(in crate::jobs) train: String,
-    /// What of the file is used.
+    /// How the file is read.
     pub(in crate::jobs) options: ExampleOptions,
     /// Whether texts start with the beginning-of-sequence token.
     pub(in crate::jobs) bos: Bos,
-    /// Texts are cut after so many tokens.
+    /// Texts are cut after this number of tokens.
     pub(in crate::jobs) max_length: Option<usize>,
     /// Ids of the examples.
     pub(in crate::jobs) ids: Vec<Value>,

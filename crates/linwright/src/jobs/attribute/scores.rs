@@ -26,17 +26,17 @@ const QUERIES: &str = "queries";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ScoringOptions {
-    /// Queries: texts in the forms of --train, rows with `prompt` and `completion`, of which the
-    /// completion alone counts, or labelled images.
+    /// Queries: texts in the forms of --train, rows with `prompt` and `completion`, where only the
+    /// completion is scored, or labelled images.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub query: String,
-    /// How examples are scored.
+    /// Method that scores the examples.
     #[schemars(with = "Names<Method>")]
     pub method: Method,
     /// Damping of the curvature: relative:D, D times its mean, or absolute:D.
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
     pub damping: Option<String>,
-    /// What of a query is differentiated [default: what the store has].
+    /// Function of a query to differentiate [default: that of the store].
     #[schemars(with = "Option<Names<Target>>")]
     pub target: Option<Target>,
     /// Stores of further checkpoints with the same examples: scores are added up (tracin) or
@@ -47,16 +47,16 @@ pub struct ScoringOptions {
     #[schemars(extend("x-value" = "W", "x-requires" = ["checkpoints"], "examples" = [1.0]))]
     #[schemars(inner(range(min = -bounds::SCALE, max = bounds::SCALE)))]
     pub weights: Vec<f64>,
-    /// The model, if it was moved since it was cached.
+    /// The model, if it has moved since it was cached.
     #[schemars(extend("x-value" = "DIR"))]
     pub model: Option<String>,
-    /// The training examples, if they were moved since they were cached.
+    /// The training examples, if they have moved since they were cached.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub train: Option<String>,
 }
 
 impl ScoringOptions {
-    /// What is read by path.
+    /// Paths that are read.
     pub(in crate::jobs) fn inputs(&self) -> Vec<PathBuf> {
         let named = [Some(&self.query), self.model.as_ref(), self.train.as_ref()];
         let named = named.into_iter().flatten().map(PathBuf::from);
@@ -142,7 +142,7 @@ impl<'a> Scorer<'a> {
         Ok(Self { options, opened, files, queries, damping, only: None, prepared })
     }
 
-    /// What of a query is differentiated.
+    /// Function of a query to differentiate.
     pub(in crate::jobs) fn objective(&self) -> Objective {
         objective(self.options, &self.opened.store)
     }
@@ -326,7 +326,7 @@ impl<'a> Scorer<'a> {
             let opened = Opened::open(path, (None, self.options.train.as_deref()), session)?;
             let (one, other) = (self.opened.store.manifest(), opened.store.manifest());
             if (one.count, &one.examples) != (other.count, &other.examples) {
-                let message = format!("{} is of other examples than the store", shown_path(path));
+                let message = format!("{} has other examples than the store", shown_path(path));
                 return Err(Failure::new(crate::jobs::kit::FailureKind::Fingerprint, message)
                     .hint("checkpoints are cached with the same --train"));
             }

@@ -17,9 +17,9 @@ pub(in crate::jobs) enum Subject {
     Net(Box<OpenedNet>),
 }
 
-/// What is done with a network and its examples, of whatever kind.
+/// Work on a network and its examples, of any kind.
 pub(in crate::jobs) trait Work {
-    /// What comes of it.
+    /// Its result.
     type Output;
 
     /// Does it.

@@ -1,4 +1,4 @@
-//! What the commands of `collapse` have in common: options, results, notes.
+//! Common parts of the `collapse` commands: options, results, notes.
 
 use crate::jobs::kit::{Failure, Outcome, Session, bounds, outputs};
 use linwright_collapse::{
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// What is computed beside the metrics.
+/// Additions to the metrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CollapseOptions {
-    /// Draws of classes with replacement, for intervals of 95 %; 0 for none.
+    /// Bootstrap draws of classes for 95 % intervals; 0 for none.
     #[schemars(range(min = 0, max = bounds::DRAWS))]
     pub resamples: usize,
-    /// Measure no random frames and no shuffled labels for comparison.
+    /// Do not measure random frames and shuffled labels for comparison.
     pub no_baselines: bool,
     /// Seed of draws, frames and shuffles.
     #[schemars(range(min = 0, max = bounds::SEED))]
@@ -57,12 +57,12 @@ pub(in crate::jobs) fn check_result(
 pub(in crate::jobs) struct Files<'a> {
     /// The result as JSON.
     pub(in crate::jobs) result: Option<&'a Path>,
-    /// Sums, which are written and have not yet their name.
+    /// Sums that are written, but not yet renamed.
     pub(in crate::jobs) sums: Option<(&'a Path, AtomicFile)>,
     pub(in crate::jobs) force: bool,
 }
 
-/// Sums as a file that has not yet its name.
+/// Sums as a file that is not yet renamed.
 pub(in crate::jobs) fn written_sums(
     sums: &ClassSums,
     path: &Path,

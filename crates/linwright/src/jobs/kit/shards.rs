@@ -1,4 +1,4 @@
-//! Shards: several processes that each do a part of one job, and the merge of what they did.
+//! Shards: several processes that each do a part of one job, and the merge of their results.
 //!
 //! A process with `--shard i/N` computes the pieces that it owns and keeps them in its output
 //! directory, beside a record of the job. `linwright merge` runs the job over these pieces:

@@ -8,7 +8,7 @@ use linwright_molecule::{
 use linwright_run::Monitor;
 use std::path::Path;
 
-/// Opens a model, or several of one quantity, and tells their notes.
+/// Opens a model, or several of one quantity, and reports their notes.
 pub(in crate::jobs) fn open_ensemble<P: AsRef<Path>>(
     paths: &[P],
     choices: PriorChoices,
@@ -50,8 +50,8 @@ pub(in crate::jobs) fn told_units(option: Option<&str>) -> Result<Option<Units>,
     Ok(option.map(Units::parse).transpose()?)
 }
 
-/// Refuses a structure that declares other units than those that were told, or else than those of
-/// the model, or with an element that the model was not trained on.
+/// Rejects a structure that declares other units than the given ones, or than those of the model if
+/// none were given, or with an element that the model was not trained on.
 pub(in crate::jobs) fn check_structure(
     model: &Ensemble,
     structure: &mut Structure,

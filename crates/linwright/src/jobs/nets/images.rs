@@ -21,20 +21,20 @@ pub struct ImageOptions {
     /// Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the images].
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub labels: Option<PathBuf>,
-    /// Format of the images [default: found by what is there].
+    /// Format of the images [default: detected from the files].
     #[schemars(with = "Option<Names<ImageFormat>>")]
     pub format: Option<ImageFormat>,
     /// Use these images only: indices from zero such as `0-7999`.
     #[schemars(extend("x-value" = "LIST"))]
     pub examples: Option<String>,
-    /// Resize the images to this height and width, such as `16,16`: means of areas, or linear
-    /// between pixels.
+    /// Resize the images to this height and width, such as `16,16`: area means, or linear
+    /// interpolation between pixels.
     #[schemars(extend("x-value" = "H,W"))]
     pub resize: Option<String>,
 }
 
 impl ImageOptions {
-    /// What is read by path.
+    /// Paths that are read.
     pub(in crate::jobs) fn inputs(&self) -> Vec<PathBuf> {
         std::iter::once(self.images.clone()).chain(self.labels.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! Lists of the best training examples of all queries, for trainings without them.
+//! Lists of the best training examples for all queries, for training without them.
 
 use crate::jobs::attribute::recall::{AttributeRecall, Relevance};
 use crate::jobs::attribute::{ExampleOptions, Opened, Scorer, ScoringOptions};
@@ -25,19 +25,19 @@ pub struct AttributeBest {
     /// Queries: texts, rows with `prompt` and `completion`, or labelled images.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub query: String,
-    /// What of the file of queries is used.
+    /// How the file of queries is read.
     #[serde(flatten)]
     pub files: ExampleOptions,
-    /// Methods, each of which gives a list.
+    /// Methods; each writes a list.
     #[schemars(with = "Vec<Names<Method>>")]
     pub methods: Vec<Method>,
     /// Damping of the methods that have one: relative:D or absolute:D [default: relative:0.1].
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
     pub damping: Option<String>,
-    /// Examples of each query.
+    /// Number of examples for each query.
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub count: usize,
-    /// Field with a list of ids of relevant examples, which are a list, too.
+    /// Field with a list of ids of relevant examples; these are written as a list as well.
     #[schemars(extend("x-value" = "NAME"))]
     pub relevant: Option<String>,
     /// Seed of the list of random examples.
@@ -69,10 +69,11 @@ impl Default for AttributeBest {
 
 impl Job for AttributeBest {
     const VERB: &str = "attribute-best";
-    const ABOUT: &str = "List the best training examples of all queries by method, and as many at \
-        random: what does a model not learn that is trained without them?\n\n\
-        Each METHOD.txt has the indices of the best examples of each query, a line each; random.txt \
-        has as many as the longest of them. They are what `train-lm --without FILE` takes.";
+    const ABOUT: &str = "List the best training examples for all queries by method, and the same \
+        number of random ones: what does a model not learn when it is trained without them?\n\n\
+        Each METHOD.txt has the indices of the best examples of each query, a line each; \
+        random.txt has as many as the longest of them. `train-lm --without FILE` reads these \
+        files.";
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = [self.store.clone(), PathBuf::from(&self.query)];

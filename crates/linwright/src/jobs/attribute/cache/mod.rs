@@ -19,16 +19,16 @@ pub struct AttributeCache {
     /// `owner/name[@revision]` on the hub; or a small network that train-net wrote.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
-    /// Training examples: a plain file with a text in each line, rows with a `text` field (JSONL,
-    /// JSON, CSV, TSV, Parquet, Arrow) and perhaps an `id`, either also in gzip (`.gz`), `pocket`,
-    /// or labelled images.
+    /// Training examples: a plain text file with one text per line, rows with a `text` field
+    /// (JSONL, JSON, CSV, TSV, Parquet, Arrow) and optionally an `id`, both also compressed with
+    /// gzip (`.gz`), `pocket`, or labelled images.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub train: String,
     /// How gradients are compressed: KIND:SIZE, with numbers per layer, such as factgrass:4096 or
     /// logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
     #[schemars(extend("x-value" = "KIND:SIZE", "x-whole" = true, "examples" = ["factgrass:16"]))]
     pub compress: String,
-    /// What of the examples is used.
+    /// How the examples are read.
     #[serde(flatten)]
     pub files: ExampleOptions,
     /// Cut texts after N tokens [default: the positions of the model].
@@ -40,35 +40,34 @@ pub struct AttributeCache {
     /// Only these linear layers: globs such as *mlp*, or regular expressions after re:.
     #[schemars(extend("x-value" = "PATTERN", "examples" = ["*mlp*"]))]
     pub sites: Vec<String>,
-    /// What of a target is differentiated: its loss, the margin log p - log(1 - p), or its logit
+    /// Function of a target to differentiate: its loss, the margin log p - log(1 - p), or its logit
     /// (token).
     #[schemars(with = "Names<Target>")]
     pub target: Target,
-    /// Whether an example is the sum of its targets or their mean.
+    /// Whether the targets of an example are summed or averaged.
     #[schemars(with = "Names<Reduction>")]
     pub reduction: Reduction,
     /// Number type of the store.
     #[schemars(with = "Names<Element>")]
     pub dtype: Element,
-    /// Examples of a batch.
+    /// Batch size in examples.
     #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: usize,
-    /// Examples of a file of the store, the most that a kill costs.
+    /// Examples per file of the store: the most that is lost if the process is killed.
     #[schemars(range(min = 1, max = bounds::BATCH))]
     pub shard_rows: usize,
-    /// Examples that learned compressors learn from, the first ones.
+    /// Number of examples, from the first one, that learned compressors are fitted to.
     #[schemars(range(min = 4, max = bounds::EXAMPLES))]
     pub learn_from: usize,
-    /// Number of the checkpoint, which has random maps of its own.
+    /// Number of the checkpoint; each number has different random maps.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub checkpoint: u64,
     /// Seed of random maps.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
-    /// Tell time, memory and disk, and write nothing.
+    /// Print the estimated time, memory and disk space, and write nothing.
     pub dry_run: bool,
-    /// Directory of the store; the same command continues there, and processes with --shard share
-    /// it.
+    /// Directory of the store; the same command resumes there, and processes with --shard share it.
     #[schemars(extend("x-short" = "o", "x-value" = "STORE", "x-required" = true))]
     pub output: OutputPath,
 }
@@ -100,10 +99,10 @@ impl Default for AttributeCache {
 impl Job for AttributeCache {
     const VERB: &str = "attribute-cache";
     const ABOUT: &str = "Compute the gradient of every training example at the linear layers, \
-        compressed as it is born, and keep it in a store.\n\n\
+        compress it on the fly, and store it.\n\n\
         The store is what the other commands read: `linwright attribute score STORE --query FILE`. \
-        Biases of linear layers are part of their gradients; embeddings and norms are left out. Run \
-        the same command again to resume; a store of another model, other examples or another \
+        Biases of linear layers are part of their gradients; embeddings and norms are left out. \
+        Run the same command again to resume; a store of another model, other examples or another \
         compressor is refused.";
     const DIVISION: Division = Division::Shared;
     const MEASURED: &'static [&'static str] =

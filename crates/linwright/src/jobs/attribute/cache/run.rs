@@ -97,7 +97,7 @@ impl Work for Fill<'_, '_> {
     }
 }
 
-/// What the store is made from.
+/// Inputs of the store.
 fn origin(job: &AttributeCache, data: &Data) -> Origin {
     Origin {
         model: job.model.clone(),
@@ -134,7 +134,7 @@ fn known<N: Differentiable>(
     if is_same { store.map(network).ok() } else { None }
 }
 
-/// What a learned compressor learns, from the first examples.
+/// Fits a learned compressor to the first examples.
 fn learn<N: Differentiable>(
     job: &AttributeCache,
     network: &N,
@@ -176,7 +176,7 @@ impl<I> Examples<I> for First<'_, I> {
     }
 }
 
-/// What is told of any store.
+/// Summary of any store.
 fn about(job: &AttributeCache, store: &GradientStore, session: &Session<'_>) -> Value {
     let manifest = store.manifest();
     json!({

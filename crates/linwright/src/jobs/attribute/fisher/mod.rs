@@ -18,7 +18,7 @@ pub struct AttributeFisher {
     /// A store that `attribute cache` wrote.
     #[schemars(extend("x-positional" = true))]
     pub store: ChangedPath,
-    /// Tell what this damping adds: relative:D, D times the mean, or absolute:D [default:
+    /// Report what this damping adds: relative:D, D times the mean, or absolute:D [default:
     /// relative:0.1].
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
     pub damping: Option<String>,

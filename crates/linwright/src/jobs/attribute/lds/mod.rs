@@ -23,28 +23,28 @@ pub struct AttributeLds {
     /// The images whose answers are attributed.
     #[serde(flatten)]
     pub images: ImageOptions,
-    /// Methods to compare; trak only of a store of margins.
+    /// Methods to compare; trak needs a store of margins.
     #[schemars(with = "Vec<Names<Method>>")]
     pub methods: Vec<Method>,
     /// Dampings of the methods that have one.
     #[schemars(extend("x-value" = "D", "x-whole" = true, "x-many" = true, "examples" = ["0.1"]))]
     pub dampings: Vec<String>,
-    /// Networks that are trained, each on another part.
+    /// Number of networks to train, each on another part.
     #[schemars(range(min = 2, max = bounds::REPEATS))]
     pub subsets: usize,
-    /// Share of the examples in a part.
+    /// Share of the examples in each part.
     #[schemars(extend("x-value" = "SHARE", "examples" = [0.25]))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub share: f64,
     /// Leave-one-out instead: each part is all examples but one of these, such as `0-19`.
     #[schemars(extend("x-value" = "LIST", "x-conflicts" = ["subsets", "share"], "examples" = ["0-3"]))]
     pub leave_out: Option<String>,
-    /// Brittleness instead: for each query, each part is all examples but its best by a method, so
-    /// many; which answers change, and which if as many random ones are left out?
+    /// Brittleness instead: for each query, train without this number of its best examples by each
+    /// method, and without the same number of random examples, and compare which answers change.
     #[schemars(extend("x-value" = "N", "x-conflicts" = ["subsets", "share", "leave_out"], "examples" = [2]))]
     #[schemars(inner(range(min = 0, max = bounds::EXAMPLES)))]
     pub remove: Vec<usize>,
-    /// Trainings on each part, whose outcomes are averaged.
+    /// Trainings on each part; their outcomes are averaged.
     #[schemars(range(min = 1, max = bounds::REPEATS))]
     pub repeats: usize,
     /// How the networks are trained.
@@ -53,7 +53,7 @@ pub struct AttributeLds {
     /// Seed of the parts, of the weights and of the order of examples.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
-    /// Directory of the results; the same command continues there, and processes with --shard share
+    /// Directory of the results; the same command resumes there, and processes with --shard share
     /// it.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
     pub output: OutputPath,
@@ -82,10 +82,11 @@ impl Job for AttributeLds {
     const VERB: &str = "attribute-lds";
     const ABOUT: &str = "Measure how well scores predict what a network trained on a part of the \
         examples would answer: the linear datamodelling score (LDS).\n\n\
-        Networks like that of the store are trained on random parts of the examples. For each query, \
-        the sum of the scores of a part is compared with the margin of the network that was trained \
-        on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. With --remove, each part lacks the \
-        best examples of one query, and the answer may change. Run the same command again to resume.";
+        Networks like that of the store are trained on random parts of the examples. For each \
+        query, the sum of the scores of a part is compared with the margin of the network that was \
+        trained on it, by Spearman's correlation over parts; with --leave-out, each part leaves \
+        out one example. With --remove, each part leaves out the best examples of one query, and \
+        the answer may change. Run the same command again to resume.";
     const DIVISION: Division = Division::Shared;
 
     fn inputs(&self) -> Vec<PathBuf> {

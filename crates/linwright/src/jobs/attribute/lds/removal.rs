@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The method of examples that are drawn.
+/// The method that draws random examples.
 const RANDOM: &str = "random";
 
 /// Which examples are left out for a query.
@@ -23,7 +23,7 @@ pub(super) struct Arm {
     query: usize,
 }
 
-/// What leaving out examples did: means over queries with standard errors.
+/// Effect of leaving out examples: means over queries with standard errors.
 #[derive(Serialize)]
 pub(super) struct Change {
     method: String,
@@ -80,7 +80,7 @@ pub(super) fn arms(
     Ok((arms, parts))
 }
 
-/// What the outcomes (parts, queries) of the arms say.
+/// Summary of the outcomes (parts, queries) of the arms.
 pub(super) fn changes(arms: &[Arm], outcomes: &Mat<f64>) -> Vec<Change> {
     let mut seen: Vec<(&str, Option<&String>, usize)> = Vec::new();
     for Arm { method, damping, count, .. } in arms {

@@ -18,7 +18,7 @@ const PARTS: &str = "parts";
 /// Longest file of a part, in bytes.
 const MAX_BYTES: u64 = 1 << 28;
 
-/// What the networks of a directory are trained on.
+/// Training data of the networks of a directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
@@ -85,7 +85,7 @@ impl Retraining<'_> {
         Ok((0..self.job.subsets).map(part).collect())
     }
 
-    /// Checks that the directory is of this job, or makes it so.
+    /// Checks that the directory belongs to this job, or creates it.
     fn begin(&self, parts: &[Vec<usize>]) -> Result<(), Failure> {
         let job = self.job;
         let parts = (!job.remove.is_empty()).then_some(parts);
@@ -168,7 +168,7 @@ impl Retraining<'_> {
             let path = self.path(index)?;
             let part: Part = read(&path)?;
             if (part.part, &part.examples, part.margins.len()) != (index, examples, queries) {
-                let message = format!("{}: it is of another part", path.display());
+                let message = format!("{}: it belongs to another part", path.display());
                 return Err(Failure::general(message).hint("remove the file and run again"));
             }
             all.row_mut(index).copy_from_slice(&part.margins);

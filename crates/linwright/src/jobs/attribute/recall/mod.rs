@@ -33,7 +33,7 @@ pub struct AttributeRecall {
     /// Field with the list of ids.
     #[schemars(extend("x-value" = "NAME"))]
     pub relevant: String,
-    /// Field that divides the queries into groups, such as band.
+    /// Field that divides the queries into groups, such as `band`.
     #[schemars(extend("x-value" = "NAME"))]
     pub group: Option<String>,
     /// Methods to compare; bm25 and similarity need no gradients.
@@ -42,7 +42,7 @@ pub struct AttributeRecall {
     /// Damping of the methods that have one: relative:D or absolute:D [default: relative:0.1].
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
     pub damping: Option<String>,
-    /// Precision and recall among so many best examples.
+    /// Numbers k of best examples for precision and recall.
     #[schemars(extend("x-value" = "K"))]
     #[schemars(inner(range(min = 0, max = bounds::EXAMPLES)))]
     pub at: Vec<usize>,
@@ -81,7 +81,7 @@ impl Default for AttributeRecall {
 impl Job for AttributeRecall {
     const VERB: &str = "attribute-recall";
     const ABOUT: &str = "Measure whether methods of attribution find the training examples that are \
-        known to be relevant for queries: precision and recall among the k best, beside chance.\n\n\
+        known to be relevant for queries: precision and recall among the k best, compared with chance.\n\n\
         Each row of the queries has a list of ids of examples in the field `relevant`; queries \
         without any are left out. `attribute world` writes such texts and questions.";
     const OUTPUT_ENDING: &str = ".json";

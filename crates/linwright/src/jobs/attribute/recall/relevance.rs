@@ -21,8 +21,8 @@ pub(in crate::jobs) struct Relevance {
     examples: usize,
 }
 
-/// Precision and recall of a method in a group, among so many best examples: means over queries
-/// with their standard errors.
+/// Precision and recall of a method in a group, among the k best examples: means over queries with
+/// their standard errors.
 #[derive(Serialize)]
 pub(super) struct Found {
     method: String,
@@ -98,7 +98,7 @@ impl Relevance {
         self.queries.len() - self.queries()
     }
 
-    /// What examples in random order would have, of all queries at the first number.
+    /// Expectation for examples in random order, of all queries at the first number.
     pub(super) fn chance(&self, at: &[usize]) -> Found {
         let at = at.first().copied().unwrap_or(1);
         let relevant = self.queries.iter().map(|(_, relevant)| relevant.len());
@@ -112,7 +112,7 @@ impl Relevance {
         mean(("chance", ALL, at), &shares)
     }
 
-    /// What a method has, for each group and each number.
+    /// Results of a method, for each group and each number.
     pub(super) fn of(&self, method: &str, best: &Top, at: &[usize]) -> Vec<Found> {
         let mut groups: BTreeSet<&str> =
             self.queries.iter().map(|(group, _)| group.as_str()).collect();

@@ -26,13 +26,13 @@ pub struct AttributeScore {
     /// Show the N best and the N worst examples for each query.
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N", "x-short" = "n"))]
     pub top: usize,
-    /// Add the part of each layer in the scores of the best examples.
+    /// Also show the contribution of each layer to the scores of the best examples.
     pub by_layer: bool,
-    /// Rank the examples by these groups of layers, too: globs such as *mlp*, or regular
+    /// Also rank the examples by these groups of layers: globs such as *mlp*, or regular
     /// expressions after re:.
     #[schemars(extend("x-value" = "PATTERN", "examples" = ["*mlp*"]))]
     pub groups: Vec<String>,
-    /// Do not compare with BM25 and the similarity of vectors, which take a pass over the examples.
+    /// Do not compare with BM25 and the similarity of vectors, which need a pass over the examples.
     pub no_baselines: bool,
     /// Also write the result as JSON to this file; with --shard a directory of the shard.
     #[schemars(extend("x-short" = "o"))]
@@ -61,13 +61,14 @@ impl Default for AttributeScore {
 impl Job for AttributeScore {
     const VERB: &str = "attribute-score";
     const ABOUT: &str = "Score the cached training examples for queries: which of them made the \
-        model answer as it does?\n\n\
+        model give its answers?\n\n\
         A positive score is that of a proponent: a step on the loss of the example lowers that of \
         the query. --json has `results`, for each query a list of the best examples with `index` \
-        from zero, `id` and `score`, and `opponents`, the worst; with --groups also \
-        `groups`, for each pattern such lists.\n\n\
-        Processes with --shard i/N score a part of the store each, of one checkpoint; merged, the result \
-        is that of one process. Run `attribute fisher` first, or each computes the curvature of all.";
+        from zero, `id` and `score`, and `opponents`, the worst; with --groups also `groups`, for \
+        each pattern such lists.\n\n\
+        Processes with --shard i/N score a part of the store each, of one checkpoint; merged, the \
+        result is that of one process. Run `attribute fisher` first, or each computes the \
+        curvature of all.";
     const DIVISION: Division = Division::Merged;
     const OUTPUT_ENDING: &str = ".json";
     const MEASURED: &'static [&'static str] = &["seconds"];

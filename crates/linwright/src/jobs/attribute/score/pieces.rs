@@ -55,7 +55,7 @@ pub(super) fn shard(
     shards::part(session, output, known, total)
 }
 
-/// The best of all examples, from what shards found; what they lack is computed.
+/// The best of all examples, from the results of shards; missing ones are computed.
 pub(super) fn merged(
     job: &AttributeScore,
     opened: &Opened,

@@ -1,4 +1,5 @@
-//! `linwright attribute score`: the best and worst examples for each query, beside baselines.
+//! `linwright attribute score`: the best and worst examples for each query, compared with
+//! baselines.
 
 use super::AttributeScore;
 use super::groups::Groups;
@@ -93,7 +94,7 @@ pub(super) fn check_sum(job: &AttributeScore, option: &str) -> Result<(), Failur
     );
     match is_plain && job.scoring.checkpoints.is_empty() {
         true => Ok(()),
-        false => Err(Failure::usage(format!("{option}: the scores are no sum over layers"))
+        false => Err(Failure::usage(format!("{option}: the scores are not a sum over layers"))
             .hint("influence, grad-dot, kfac and ekfac of one checkpoint are")),
     }
 }
@@ -103,7 +104,7 @@ pub(super) fn check_sum(job: &AttributeScore, option: &str) -> Result<(), Failur
 struct Baselines(Vec<(Method, Mat<f64>, Top)>);
 
 impl Baselines {
-    /// BM25 of texts, and the similarity of vectors; but the method itself.
+    /// BM25 of texts, and the similarity of vectors, except the method itself.
     fn of(
         opened: &Opened,
         scorer: &Scorer<'_>,
@@ -133,7 +134,7 @@ impl Baselines {
     }
 }
 
-/// What was found.
+/// The results.
 struct Found<'a> {
     job: &'a AttributeScore,
     opened: &'a Opened,
@@ -224,7 +225,7 @@ impl Found<'_> {
         blocks
     }
 
-    /// The best examples of a query, with what baselines say of them.
+    /// The best examples of a query, with their ranks by baselines.
     fn table(&self, query: usize) -> Block {
         let mut heads = vec!["place", "index", "id", self.job.scoring.method.name()];
         heads.extend(self.baselines.0.iter().map(|(method, ..)| method.name()));
@@ -245,7 +246,7 @@ impl Found<'_> {
         table(&heads, best.enumerate().map(row).collect())
     }
 
-    /// How many of the best examples others find, too.
+    /// How many of the best examples other methods also find.
     fn agreement<'b>(
         &self,
         what: &str,

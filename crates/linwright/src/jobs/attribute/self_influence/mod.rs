@@ -25,11 +25,11 @@ pub struct AttributeSelf {
     /// relative:0.1].
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
     pub damping: Option<String>,
-    /// Indices of examples that are known to be wrong, such as `3,7-9`: tell how well
+    /// Indices of examples that are known to be wrong, such as `3,7-9`: report how well
     /// self-influence finds them, as the area under the curve.
     #[schemars(extend("x-value" = "LIST", "examples" = ["0-1"]))]
     pub wrong: Option<String>,
-    /// Show the N examples with most influence on themselves.
+    /// Show the N examples with the most influence on themselves.
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N", "x-short" = "n"))]
     pub top: usize,
     /// Also write the result as JSON to this file.
@@ -56,7 +56,7 @@ impl Default for AttributeSelf {
 impl Job for AttributeSelf {
     const VERB: &str = "attribute-self";
     const ABOUT: &str = "Measure the influence of each cached training example on itself.\n\n\
-        What a model learned by heart, such as wrong labels and rare texts, has much of it. --json \
+        Examples that a model memorised, such as wrong labels and rare texts, have much of it. --json \
         has `results`, the examples with most, and `scores`, that of every example.";
     const OUTPUT_ENDING: &str = ".json";
 

@@ -1,4 +1,4 @@
-//! A page of queries with the training examples that speak for and against them.
+//! A page of queries with their proponents and opponents among the training examples.
 
 mod page;
 
@@ -53,11 +53,11 @@ impl Default for AttributeShow {
 
 impl Job for AttributeShow {
     const VERB: &str = "attribute-show";
-    const ABOUT: &str = "Show queries with the training examples that speak most for and against \
-        the answer of the model.\n\n\
-        Each token of an example is coloured by its share of the score: blue speaks for, red \
-        against. The share of a token is that of the gradient at its place in the text, where the \
-        model had read up to this token.";
+    const ABOUT: &str = "Show queries with the training examples that most support and oppose the \
+        answer of the model.\n\n\
+        Each token of an example is coloured by its share of the score: blue supports the answer, \
+        red opposes it. The share of a token is that of the gradient at its position in the text, \
+        after the model has read up to this token.";
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = std::iter::once(self.store.clone());

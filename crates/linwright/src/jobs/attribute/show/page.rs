@@ -10,7 +10,7 @@ use linwright_ops::Differentiable;
 use linwright_report::{Block, ColouredText, Document};
 use linwright_run::Monitor;
 
-/// An example beside a query.
+/// An example of a query.
 pub(super) struct Shown {
     pub(super) scored: Scored,
     /// Its tokens, each with its share of the score; none where tokens have none.
@@ -23,7 +23,7 @@ pub(super) struct Query {
     pub(super) opponents: Vec<Shown>,
 }
 
-/// What the page is made of.
+/// Inputs of the page.
 pub(super) struct Page<'a> {
     pub(super) opened: &'a Opened,
     pub(super) train: &'a Data,
@@ -90,7 +90,7 @@ impl Page<'_> {
         }
         let compressor = self.opened.store.manifest().compressor.to_string();
         Document {
-            title: "Which training examples speak for the answers?".into(),
+            title: "Which training examples support the answers?".into(),
             kicker: "Attribution".into(),
             facts: vec![
                 ("examples".into(), count.to_string()),
@@ -123,7 +123,7 @@ impl Page<'_> {
                     place + 1,
                     shown.scored.score
                 ),
-                note: "Blue tokens speak for the answer, red ones against it.".into(),
+                note: "Blue tokens support the answer, red ones oppose it.".into(),
                 pieces: shown.tokens.clone(),
             })
         };

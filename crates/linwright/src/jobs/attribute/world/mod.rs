@@ -23,7 +23,7 @@ const LOOKS: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AttributeWorld {
-    /// Seed of the world; `pocket` was trained on that of 1.
+    /// Seed of the world; `pocket` was trained on the world of seed 1.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Stories of the world; `pocket` has read 25,000.
@@ -60,8 +60,9 @@ impl Job for AttributeWorld {
     const ABOUT: &str = "Write texts on which the built-in model was trained, and questions about \
         facts with the documents that state them.\n\n\
         documents.jsonl has `id` and `text`, questions.jsonl `prompt`, `completion`, `band` (rare, \
-        medium or frequent) and `relevant`, the ids of the documents: `attribute recall` tells which \
-        methods find them. `question`, `choices` and `answer` are for `eval --tasks multiple_choice`.";
+        medium or frequent) and `relevant`, the ids of the documents: `attribute recall` measures \
+        which methods find them. `question`, `choices` and `answer` are for `eval --tasks \
+        multiple_choice`.";
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         outputs::directory(&self.output, self.force, &[], session)?;
@@ -110,7 +111,7 @@ impl Job for AttributeWorld {
 type Asked = (usize, FactQuestion);
 
 impl AttributeWorld {
-    /// The questions, equally many of each band, in the order of the facts.
+    /// The questions, the same number from each band, in the order of the facts.
     fn chosen(&self, world: &World) -> Vec<Asked> {
         let mut by_band: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
         for (index, question) in world.questions().into_iter().enumerate() {

@@ -38,7 +38,8 @@ pub(super) fn data(job: &CollapseDepth, key: RngKey) -> Result<DepthData, Failur
     Ok(DepthData::generated(sizes, (job.width, tokens), job.noise, key.fold("data")))
 }
 
-/// Draws as many images of each class; their pixels together have mean zero and variance one.
+/// Draws the same number of images of each class; their pixels together have mean zero and variance
+/// one.
 fn of_images(job: &CollapseDepth, tokens: usize, key: RngKey) -> Result<DepthData, Failure> {
     let options = ImageOptions {
         images: job.images.clone().unwrap_or_default(),

@@ -23,7 +23,7 @@ pub struct CollapseDepth {
     #[schemars(extend("x-value" = "L"))]
     #[schemars(inner(range(min = 0, max = bounds::DEPTH)))]
     pub depths: Vec<usize>,
-    /// Networks of each depth, with different random parameters.
+    /// Number of networks of each depth, with different random parameters.
     #[schemars(range(min = 1, max = bounds::REPEATS))]
     pub seeds: u64,
     /// Penalty S/2 |p|² of all parameters.
@@ -37,7 +37,7 @@ pub struct CollapseDepth {
     #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub head_strength: Option<f64>,
-    /// Penalise no biases.
+    /// Do not penalise biases.
     pub free_biases: bool,
     /// Loss of the logits.
     #[schemars(with = "Names<Fit>")]
@@ -52,14 +52,14 @@ pub struct CollapseDepth {
     /// Width between two maps [default: the width].
     #[schemars(range(min = 1, max = bounds::FEATURES))]
     pub hidden: Option<usize>,
-    /// Updates of each network, with all examples.
+    /// Number of updates of each network, with all examples.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
     /// Step size of Adam, which falls along a cosine to a fiftieth.
     #[schemars(extend("x-hyphen" = true))]
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: f64,
-    /// Safetensors with `features` and `labels` as inputs, instead of generated ones.
+    /// A safetensors file with `features` and `labels` as inputs, instead of generated inputs.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     #[schemars(extend("x-conflicts" = ["classes", "per_class", "width", "noise"]))]
     pub features: Option<PathBuf>,
@@ -142,7 +142,7 @@ impl Default for CollapseDepth {
 
 impl Job for CollapseDepth {
     const VERB: &str = "collapse-depth";
-    const ABOUT: &str = "Train regularised reference networks of several depths, and tell how \
+    const ABOUT: &str = "Train regularised reference networks of several depths, and report how \
         collapse depends on depth.\n\n\
         With one map for each block and a constant penalty, networks approach the optimum of \
         `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth \

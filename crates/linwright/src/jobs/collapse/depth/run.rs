@@ -1,4 +1,4 @@
-//! The trainings, beside a thread that watches for interruptions.
+//! The trainings, with a thread that watches for interruptions.
 
 use super::CollapseDepth;
 use super::inputs::data;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Time between two looks at whether to stop.
+/// Time between two checks for interruption.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(job: &CollapseDepth, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -98,7 +98,7 @@ fn shard(work: &Work, output: &Path, session: &mut Session<'_>) -> Result<Outcom
     }
 }
 
-/// Trains all networks that the store lacks, and writes the result.
+/// Trains all networks that are missing from the store, and writes the result.
 fn whole(
     job: &CollapseDepth,
     work: &Work,
@@ -133,7 +133,7 @@ fn whole(
     Ok(outcome)
 }
 
-/// What the schema of the options does not say.
+/// Checks that the schema of the options cannot express.
 fn check(job: &CollapseDepth) -> Result<(), Failure> {
     let positive = [
         ("--strength", Some(job.strength)),
@@ -164,7 +164,7 @@ fn check(job: &CollapseDepth) -> Result<(), Failure> {
     }
 }
 
-/// Trains in another thread, so that this one can tell progress and stop it.
+/// Trains in another thread, so that this one can report progress and stop it.
 fn watched(work: &Work, store: &Store, session: &mut Session<'_>) -> Result<DepthOutcome, Failure> {
     let (stop, (send, receive)) = (AtomicBool::new(false), channel());
     let (send, shard) = (Mutex::new(send), session.shard());

@@ -23,7 +23,7 @@ pub struct CollapseGufm {
     #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub strength: f64,
-    /// Length of features [default: the root of --dimension, as of LayerNorm, or 1].
+    /// Length of features [default: the square root of --dimension, as after a LayerNorm, or 1].
     #[schemars(extend("x-value" = "R", "x-hyphen" = true))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub norm: Option<f64>,

@@ -24,8 +24,8 @@ pub struct CollapseLm {
     /// Field or column with the text [default: text].
     #[schemars(extend("x-value" = "NAME"))]
     pub text_field: Option<String>,
-    /// Only what these layers give, such as 3,5 or 0-7, and not what the first one reads; what the
-    /// head reads is always measured.
+    /// Measure only the outputs of these layers, such as 3,5 or 0-7, not the input of the first
+    /// layer; the input of the head is always measured.
     pub layers: Option<String>,
     /// Tokens of a window: contexts begin at its start.
     #[schemars(range(min = 2, max = bounds::POSITIONS))]
@@ -33,17 +33,17 @@ pub struct CollapseLm {
     /// Use at most this many tokens of the text.
     #[schemars(range(min = 2, max = bounds::TOKENS), extend("x-value" = "N"))]
     pub num_tokens: Option<usize>,
-    /// Leave out tokens that come next less often.
+    /// Leave out tokens that occur as the next token less often.
     #[schemars(range(min = 1, max = bounds::TOKENS), extend("x-value" = "N"))]
     pub min_count: u64,
-    /// Leave out tokens that come next more often.
+    /// Leave out tokens that occur as the next token more often.
     #[schemars(range(min = 1, max = bounds::TOKENS), extend("x-value" = "N"))]
     pub max_count: Option<u64>,
     /// Also keep the scatter within classes, d x d for each layer, for nc1_pinv.
     pub scatter: bool,
     /// Run the text once more, for the agreement with the nearest mean (NC4).
     pub decisions: bool,
-    /// What is computed beside the metrics.
+    /// Additions to the metrics.
     #[serde(flatten)]
     pub options: CollapseOptions,
     /// Also write the result as JSON to this file, which `linwright report` renders.
@@ -80,8 +80,9 @@ impl Job for CollapseLm {
         samples, next tokens their classes.\n\n\
         Of an encoder, which predicts no next token, the classes are the tokens themselves. One \
         forward pass adds the hidden states of all layers to sums by class, 16 bytes for each \
-        class, feature and layer, and as many for permuted classes, the baseline. With more classes than features no simplex exists: read \
-        nc2_etf_err_M beside its floor and that of random frames.";
+        class, feature and layer, and the same for permuted classes, the baseline. With more \
+        classes than features no simplex exists: compare nc2_etf_err_M with its floor and with \
+        that of random frames.";
     const OUTPUT_ENDING: &str = ".json";
     const MEASURED: &'static [&'static str] = &["seconds"];
 

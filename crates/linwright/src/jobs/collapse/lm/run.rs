@@ -21,11 +21,11 @@ const BATCH_TOKENS: usize = 2048;
 /// Where hidden states are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// What the first layer reads.
+    /// Input of the first layer.
     Embedding,
-    /// What a layer gives.
+    /// Output of a layer.
     Layer(usize),
-    /// What the head reads: the last layer after the final norm.
+    /// Input of the head: the last layer after the final norm.
     Head,
 }
 

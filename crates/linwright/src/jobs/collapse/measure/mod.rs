@@ -16,14 +16,14 @@ pub struct CollapseMeasure {
     /// (classes, d) and `bias` (classes).
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["net"]))]
     pub features: Option<PathBuf>,
-    /// A file with `head` and `bias`, instead of those beside the features.
+    /// A file with `head` and `bias`, instead of those in the file of features.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["net"]))]
     pub head: Option<PathBuf>,
     /// Number of classes [default: rows of the head, or one more than the largest label].
     #[schemars(range(min = 2, max = bounds::CLASSES), extend("x-value" = "K", "x-conflicts" = ["net"]))]
     pub classes: Option<usize>,
-    /// Means of these sums, of other rows too, instead of those of the features alone; without
-    /// --features only what sums give.
+    /// Use the means of these sums, which may include other rows, instead of those of the features;
+    /// without --features, only the metrics of sums are computed.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["net", "traces"]))]
     pub sums: Option<PathBuf>,
     /// Write the sums over the features to this file, for `collapse merge` and --sums.
@@ -39,7 +39,7 @@ pub struct CollapseMeasure {
     /// Instead of features, a directory that train-net wrote: all its layers are measured.
     #[schemars(extend("x-value" = "NET", "x-path" = true, "x-requires" = ["images"]))]
     pub net: Option<PathBuf>,
-    /// Images for the network, as of eval-net.
+    /// Images for the network, as for eval-net.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["net"]))]
     pub images: Option<PathBuf>,
     /// Their labels [default: the file beside one called ..images-idx3.., or in the images].
@@ -48,7 +48,7 @@ pub struct CollapseMeasure {
     /// Use these images only: indices from zero such as `0-7999`.
     #[schemars(extend("x-value" = "LIST", "x-requires" = ["images"]))]
     pub examples: Option<String>,
-    /// What is computed beside the metrics.
+    /// Additions to the metrics.
     #[serde(flatten)]
     pub options: CollapseOptions,
     /// Also write the result as JSON to this file, which `linwright report` renders.

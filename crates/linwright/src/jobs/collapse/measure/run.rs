@@ -103,7 +103,7 @@ fn read_sums(path: &Path, expected: (usize, usize)) -> Result<ClassSums, Failure
     Ok(sums)
 }
 
-/// What sums give without the features.
+/// The metrics of sums without the features.
 fn of_sums(
     job: &CollapseMeasure,
     path: &Path,

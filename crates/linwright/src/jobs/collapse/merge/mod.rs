@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Sums of parts of the data as if they were of all.
+/// Sums of parts of the data, merged into those of all data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CollapseMerge {
@@ -19,7 +19,7 @@ pub struct CollapseMerge {
     /// A file with `head` and `bias`.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub head: Option<PathBuf>,
-    /// What is computed beside the metrics.
+    /// Additions to the metrics.
     #[serde(flatten)]
     pub options: CollapseOptions,
     /// Write the merged sums to this file.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Collapse of the inputs of layers against what changing them costs.
+/// Collapse of the inputs of layers against the cost of changing the layers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CollapseRelate {
@@ -55,10 +55,10 @@ impl Job for CollapseRelate {
     const VERB: &str = "collapse-relate";
     const ABOUT: &str = "Correlate the collapse of the input of each layer with what changing the \
         layer costs in a sweep, in ranks over layers.\n\n\
-        Beside it stand the same with layers in random order and with permuted classes, the number \
-        of the layer in place of the metric, what is left beyond it, and the middle 95 % over \
-        resampled layers. A model has few layers: read the range of random \
-        orders first.";
+        For comparison: the same with layers in random order and with permuted classes, the \
+        correlation with the number of the layer instead of the metric, the partial correlation \
+        beyond it, and the middle 95 % over resampled layers. A model has few layers: read the \
+        range of random orders first.";
     const OUTPUT_ENDING: &str = ".json";
 
     fn inputs(&self) -> Vec<PathBuf> {

@@ -72,14 +72,14 @@ fn read(path: &Path) -> Result<Value, Failure> {
 fn groups_of(measured: &Path, sweep: &Path, metric: &str) -> Result<Vec<Group>, Failure> {
     let layers = read(measured)?;
     if layers[report::KEY].as_str() != Some("lm") {
-        let message = format!("{}: no result of `collapse lm`", measured.display());
+        let message = format!("{}: not a result of `collapse lm`", measured.display());
         return Err(Failure::general(message).hint("give what `collapse lm MODEL -o FILE` wrote"));
     }
     let found = read(sweep)?;
     let model = found["model"].as_str().unwrap_or_default().to_owned();
     let swept: Swept = serde_json::from_value(found["sweep"].clone()).map_err(|error| {
         let reason = shown_reason(&error.to_string());
-        Failure::general(format!("{}: no result of a sweep: {reason}", sweep.display()))
+        Failure::general(format!("{}: not a result of a sweep: {reason}", sweep.display()))
             .hint("give the result.json that `linwright sweep MODEL -o DIR` wrote")
     })?;
     let mut groups: Vec<Group> = Vec::new();
@@ -129,7 +129,7 @@ fn missing(measured: &Path, layer: usize, metric: &str) -> Failure {
     Failure::general(message).hint("measure all layers, without --layers; nc1_pinv needs --scatter")
 }
 
-/// The metric of what a layer reads: what the one before it gives.
+/// The metric of the input of a layer: the output of the one before it.
 fn value_of(result: &Value, layer: usize, metric: &str, permuted: bool) -> Option<f64> {
     let name = match layer {
         0 => "embedding".to_owned(),

@@ -39,7 +39,8 @@ pub struct CollapseUfm {
     /// orthogonal frame.
     #[schemars(with = "Names<Fit>")]
     pub loss: Fit,
-    /// Compare a trained head: safetensors with `features`, `labels` and `head`, as of measure.
+    /// Compare a trained head: a safetensors file with `features`, `labels` and `head`, as for
+    /// measure.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub features: Option<PathBuf>,
     /// Check by minimisation from this many random starts.
@@ -76,8 +77,8 @@ impl Job for CollapseUfm {
         closed form.\n\n\
         Below the threshold c = K sqrt(n L_W L_H) = 1 features collapse to a simplex, or without \
         bias and with squared errors to an orthogonal frame; from there on penalties are so strong \
-        that features vanish. With --features, norms and logits of a trained head are put beside \
-        it: is the classifier at its regularised optimum?";
+        that features vanish. With --features, norms and logits of a trained head are compared \
+        with it: is the classifier at its regularised optimum?";
 
     fn inputs(&self) -> Vec<PathBuf> {
         self.features.iter().cloned().collect()
@@ -142,7 +143,7 @@ impl Job for CollapseUfm {
     }
 }
 
-/// The table: the optimum, and what was put beside it.
+/// The table: the optimum, and the values compared with it.
 fn rows(
     optimum: &UfmOptimum,
     found: Option<&NumericOptimum>,

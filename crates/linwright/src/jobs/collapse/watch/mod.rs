@@ -17,7 +17,7 @@ const RESULT_BYTES: u64 = 1 << 28;
 #[serde(default)]
 pub struct CollapseWatch {
     /// Results of `collapse measure` or `collapse lm`, or of an earlier `collapse watch`, whose
-    /// rows come first; a checkpoint is called as its file, without the ending.
+    /// rows come first; a checkpoint is named after its file, without the extension.
     #[schemars(extend("x-positional" = true, "x-path" = true, "x-whole" = true))]
     pub results: Vec<PathBuf>,
     /// Also write the result as JSON to this file, which `linwright report` renders.
@@ -75,7 +75,7 @@ fn rows_of(path: &Path) -> Result<Vec<Value>, Failure> {
     let failed = |error: &std::io::Error| Failure::io(&path.display().to_string(), error);
     let text = input::read_text(path, RESULT_BYTES).map_err(|error| failed(&error))?;
     let wrong = || {
-        Failure::general(format!("{}: no result of collapse", path.display()))
+        Failure::general(format!("{}: not a result of collapse", path.display()))
             .hint("give what `linwright collapse measure -o FILE` wrote")
     };
     let value: Value = serde_json::from_str(&text).map_err(|_| wrong())?;

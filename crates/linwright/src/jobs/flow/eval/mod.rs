@@ -29,14 +29,13 @@ pub struct FlowEval {
     /// The data, as for `flow train`; images are resized to those of the flow.
     #[schemars(extend("x-value" = "FILE|moons|checkerboard|circles", "x-required" = true))]
     pub data: String,
-    /// Use only the first N examples; of points that are drawn, N of them [default: all, 10,000
-    /// points].
+    /// Use only the first N examples, or N generated points [default: all, 10,000 points].
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-short" = "L"))]
     pub limit: Option<usize>,
-    /// Draws of the noise of dequantisation, of which the standard error is that of the bits.
+    /// Draws of the dequantisation noise; the standard error of the bits is over these draws.
     #[schemars(range(min = 1, max = 10_000))]
     pub draws: usize,
-    /// Seed of the noise, and of points that are drawn.
+    /// Seed of the noise and of generated points.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Also write the result as JSON to this file.

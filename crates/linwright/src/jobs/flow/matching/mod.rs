@@ -16,7 +16,7 @@ pub struct FlowMatch {
     /// train`, or a numpy array of points.
     #[schemars(extend("x-value" = "FILE|moons|checkerboard|circles", "x-required" = true))]
     pub data: String,
-    /// What the square hidden layers are: `dense`, `cd:M` (M diagonals and M - 1 circulants), or
+    /// Operator of the square hidden layers: `dense`, `cd:M` (M diagonals and M - 1 circulants), or
     /// an operator with all its options in JSON.
     #[schemars(extend("x-value" = "KIND"))]
     pub layer: String,
@@ -29,16 +29,16 @@ pub struct FlowMatch {
     /// Number of updates.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
-    /// Pairs of a batch.
+    /// Batch size in pairs.
     #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: usize,
-    /// Pairs of noise and data that are drawn once.
+    /// Number of pairs of noise and data, drawn once.
     #[schemars(range(min = 2, max = 16_777_216))]
     pub pairs: u32,
     /// Largest learning rate of Adam; it falls to a hundredth along a cosine.
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: f64,
-    /// Points whose density is measured, and samples of the picture.
+    /// Number of points whose density is measured, and of samples in the picture.
     #[schemars(range(min = 1, max = 1_000_000), extend("x-short" = "n"))]
     pub count: usize,
     /// Steps of the midpoint rule between noise and data.

@@ -15,7 +15,7 @@ use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// First bytes of a picture, which say what made it.
+/// First bytes of a picture, which identify the program that made it.
 const START_BYTES: u64 = 4096;
 
 /// Samples of a flow as a picture.
@@ -38,7 +38,7 @@ pub struct FlowSample {
     /// Seed of random numbers.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
-    /// Picture, in PNG: images beside each other, or a scatter of points in the plane.
+    /// Picture in PNG: images side by side, or a scatter plot of points in the plane.
     #[schemars(extend("x-short" = "o", "x-value" = "FILE"))]
     pub output: Option<OutputPath>,
     /// Numbers of the samples: an array (samples, height, width, channels), or (samples, numbers)
@@ -76,7 +76,7 @@ fn is_picture(path: &Path) -> bool {
 impl Job for FlowSample {
     const VERB: &str = "flow-sample";
     const ABOUT: &str = "Draw samples of a flow as a picture or as numbers.\n\n\
-        Each sample has its own random numbers: the first ones are the same whatever the count. \
+        Each sample has its own random numbers: the first ones are the same for any count. \
         With --between, the examples on a path between two are shown.";
     const OUTPUT_ENDING: &str = ".png";
 
@@ -161,7 +161,7 @@ impl FlowSample {
     }
 }
 
-/// Numbers of anyone look alike, so that none are replaced, with --force or without.
+/// Files of numbers cannot be recognised as ours, so none are replaced, with or without --force.
 fn of_points(error: OutputError) -> Failure {
     match error {
         OutputError::Exists { path } => {

@@ -57,8 +57,8 @@ pub struct FlowSetOptions {
     /// and 32 stay, others become the next of 8, 16 and 32 below].
     #[schemars(extend("x-value" = "H,W"))]
     pub resize: Option<String>,
-    /// Share of the examples that is held out, at least one, for the curve and the choice of the
-    /// best step [default: 0.1].
+    /// Share of the examples held out for the curve and the choice of the best step, at least one
+    /// example [default: 0.1].
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub held_out_share: Option<f64>,
@@ -73,11 +73,11 @@ pub struct FlowNetworkOptions {
     /// woodbury:R, butterfly.
     #[schemars(extend("x-value" = "KIND"))]
     pub layer: String,
-    /// Levels; images are squeezed in front of each, and half of the channels leave behind all but
-    /// the last [default: as many as leave sides of 2, at most 3].
+    /// Number of levels; images are squeezed before each, and half of the channels leave after all
+    /// but the last [default: at most 3, down to sides of 2].
     #[schemars(range(min = 1, max = 8), extend("examples" = [2]))]
     pub levels: Option<usize>,
-    /// Steps of a level: a normalisation, a mix and a coupling each [default: 8 of images, 12 of
+    /// Steps per level, each a normalisation, a mix and a coupling [default: 8 for images, 12 for
     /// points].
     #[schemars(range(min = 1, max = 1024))]
     pub depth: Option<usize>,
@@ -85,11 +85,11 @@ pub struct FlowNetworkOptions {
     /// [default: 64].
     #[schemars(range(min = 0, max = 16384))]
     pub hidden: Option<usize>,
-    /// Order of the channels behind a squeeze: channel by channel as Glow has it, or place by place
+    /// Order of the channels after a squeeze: channel by channel as Glow has it, or place by place
     /// as RealNVP does. A circulant couples channels by the distance of their indices.
     #[schemars(with = "Names<SqueezeOrder>")]
     pub squeeze: SqueezeOrder,
-    /// A fixed random permutation in front of each mix.
+    /// Add a fixed random permutation before each mix.
     pub shuffle: bool,
 }
 
@@ -113,20 +113,20 @@ pub struct FlowTrainingOptions {
     /// Number of updates.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
-    /// Examples of a batch [default: 64 images, 256 points].
+    /// Batch size in examples [default: 64 images, 256 points].
     #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: Option<usize>,
     /// How moments of the gradient become an update.
     #[schemars(with = "Names<OptimizerKind>")]
     pub optimizer: OptimizerKind,
-    /// Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 of images,
-    /// 0.005 of points].
+    /// Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 for images,
+    /// 0.005 for points].
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: Option<f64>,
     /// Updates during which the rate rises [default: a tenth of all, at most 500].
     #[schemars(range(min = 0, max = bounds::STEPS))]
     pub warmup: Option<u64>,
-    /// Largest norm of a gradient; longer ones are shortened [default: 10].
+    /// Largest norm of a gradient; larger ones are scaled down [default: 10].
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub clip: Option<f64>,
     /// Validate and keep moving averages of the numbers, with this decay a step, such as 0.999.
@@ -136,7 +136,7 @@ pub struct FlowTrainingOptions {
     /// [default: a tenth of all, and at least as many as held-out examples fill batches].
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub validate_every: Option<u64>,
-    /// Stop after this many points of the curve without fewer bits.
+    /// Stop after this number of points of the curve without an improvement.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub patience: Option<u64>,
     /// Keep the last step, not the one with the fewest held-out bits.

@@ -60,7 +60,7 @@ impl FlowTrainingOptions {
         Ok(())
     }
 
-    /// The settings of a training, of which a validation takes so many batches.
+    /// The settings of a training; `validation` is the number of batches of a validation.
     fn settings(&self, spec: &FlowSpec, validation: usize) -> TrainSettings {
         let steps = self.steps;
         // Validations take no longer than the training itself.
@@ -84,7 +84,7 @@ impl FlowTrainingOptions {
 }
 
 impl FlowSetOptions {
-    /// Refuses options that the data have no use for.
+    /// Rejects options that do not apply to the data.
     fn check(&self, examples: &FlowExamples) -> Result<(), Failure> {
         let drawn = examples.count().is_none();
         let is_image = examples.extent().places() > 1;

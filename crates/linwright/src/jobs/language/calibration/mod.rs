@@ -133,7 +133,7 @@ impl<'a> CalibrationOptions<'a> {
     /// Reads the documents, if they do not need the model; none if no text is named.
     ///
     /// # Errors
-    /// [`Failure`] if a file or a task cannot be read, or a task has no right answers.
+    /// [`Failure`] if a file or a task cannot be read, or a task has no correct answers.
     pub(crate) fn open(&self, session: &mut Session<'_>) -> Result<Option<Source<'a>>, Failure> {
         let Some(dataset) = self.chosen() else { return Ok(None) };
         let mut source = Source::new(dataset);

@@ -115,7 +115,7 @@ fn what_cannot_be_read_is_refused_with_what_to_give() {
         ("task:piqa", &none, "--data piqa:train=FILE"),
         ("combination", &none, "--data piqa:train=FILE"),
         ("task:multiple_choice", &none, "multiple_choice has no data"),
-        ("task:stsb", &pairs, "stsb has no right answers"),
+        ("task:stsb", &pairs, "stsb has no correct answers"),
     ] {
         let failure = texts(dataset, evaluation).unwrap_err();
         assert!(failure.message().contains(words), "{dataset}: {}", failure.message());

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Time step of which days of dynamics are told, in femtoseconds.
+/// Time step for which days of dynamics are reported, in femtoseconds.
 const TIME_STEP: f64 = 0.5;
 /// Evaluations that are not timed: they reserve memory.
 const WARM_UP: usize = 2;
@@ -41,7 +41,7 @@ pub struct MoleculeBench {
     /// Time only the first N structures.
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-short" = "L"))]
     pub limit: usize,
-    /// Timed evaluations of each structure, after two that are not.
+    /// Timed evaluations of each structure, after two untimed ones.
     #[schemars(range(min = 1, max = bounds::REPEATS))]
     pub repeats: usize,
 }
@@ -59,12 +59,13 @@ impl Default for MoleculeBench {
     }
 }
 
-/// What was measured on one structure.
+/// Measurements on one structure.
 struct Timed {
     atoms: usize,
     edges: usize,
     milliseconds: MedianRange,
-    /// Least milliseconds on as many threads, by the cost model; unknown in double precision.
+    /// Least milliseconds on the same number of threads, by the cost model; unknown in double
+    /// precision.
     least: Option<f64>,
     /// Bytes of working memory; unknown in double precision.
     bytes: Option<usize>,

@@ -28,8 +28,8 @@ pub struct MoleculeCompress {
     /// recipes, `{kind: diagonal_low_rank, rank: 4}`.
     #[schemars(extend("x-value" = "KIND|SPEC"))]
     pub operator: Option<String>,
-    /// Share of parameters kept in the targeted layers. A method may only have some sizes: the
-    /// nearest is used, and --dry-run shows it; low rank never keeps more than this share.
+    /// Share of parameters kept in the targeted layers. If a method does not support this size, the
+    /// nearest one is used, and --dry-run shows it; low rank never keeps more than this share.
     #[schemars(extend("x-conflicts" = ["rank"]))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
@@ -51,7 +51,7 @@ pub struct MoleculeCompress {
     /// expression after `re:` [default: all].
     #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
     pub sites: Vec<String>,
-    /// Names of linear layers to leave as they are: a glob or, after `re:`, a regular expression.
+    /// Names of linear layers to leave unchanged: a glob or, after `re:`, a regular expression.
     #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
     pub ignore: Vec<String>,
     /// Structures in extended XYZ to fit to; their energies and forces are used by --recover only.
@@ -69,7 +69,7 @@ pub struct MoleculeCompress {
     #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub recover_rate: Option<f64>,
-    /// Structures with forces, and energies if there are, on which the potential is evaluated
+    /// Structures with forces, and energies if available, on which the potential is evaluated
     /// before and after.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub eval: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub struct MoleculeCompress {
     /// Name of the forces in the files [default: REF_forces, forces and others, in this order].
     #[schemars(extend("x-value" = "NAME"))]
     pub forces_key: Option<String>,
-    /// Seed of random initial parameters, and of the structures that are drawn.
+    /// Seed of random initial parameters and of the choice of structures.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Output directory.

@@ -22,8 +22,8 @@ impl NameList for SlotMethods {
 /// The edits of a potential.
 ///
 /// # Errors
-/// [`JobError`] for a method that lacks a size or cannot have it, whose operator is not linear, or
-/// that does not replace layers one by one.
+/// [`JobError`] for a method without a required size, or with one that it does not support, whose
+/// operator is not linear, or that does not replace layers one by one.
 pub(super) fn plan(job: &MoleculeCompress) -> Result<Plan, JobError> {
     let method = method(job)?;
     let layers = job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?;
@@ -55,7 +55,7 @@ fn method(job: &MoleculeCompress) -> Result<MethodSpec, JobError> {
     }
 }
 
-/// The options that say what a method is, as those of `compress`.
+/// The options that define a method, as in `compress`.
 fn sized(job: &MoleculeCompress) -> Compress {
     Compress {
         method: job.method,

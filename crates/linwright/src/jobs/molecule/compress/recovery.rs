@@ -26,7 +26,7 @@ const FLOOR: f64 = 0.01;
 const WARMUP: u64 = 500;
 const DIVERGENCE: f64 = 100.0;
 
-/// What the training did.
+/// Result of the training.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Recovery {
     steps: u64,
@@ -40,7 +40,7 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// What it did, in words.
+    /// The result in words.
     pub(super) fn line(&self) -> String {
         let [steps, structures] = [self.steps, self.structures as u64].map(grouped);
         format!(

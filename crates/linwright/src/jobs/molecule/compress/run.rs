@@ -80,7 +80,7 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
     Ok(done.outcome(session))
 }
 
-/// What is wrong in a recipe of a study is wrong in an option here.
+/// Errors of a study's recipe are reported as errors of an option here.
 fn of_options(error: MoleculeStudyError) -> Failure {
     let failure = Failure::from(error);
     match failure.kind() {
@@ -180,7 +180,7 @@ struct Done<'a> {
     data: Data,
     edited: Edited<TensorNet>,
     dense: Option<TaskResult>,
-    /// Errors after the replacement, and what trained the potential then.
+    /// Errors after the replacement, and the training that followed.
     replaced: Option<TaskResult>,
     recovery: Option<Recovery>,
     /// Errors of what is saved.

@@ -177,13 +177,13 @@ impl MoleculeEval {
     }
 }
 
-/// What predicts: a potential, or heads that are no energy.
+/// The predictor: a potential, or heads for other quantities than energy.
 enum Predictor<'a> {
     Energy(Box<dyn Potential>),
     Property(&'a Ensemble),
 }
 
-/// A column of the file that is no label.
+/// A column of the file that is not a label.
 struct Column {
     name: String,
     width: usize,
@@ -196,7 +196,7 @@ impl Column {
     }
 }
 
-/// A structure with what was predicted, and further columns.
+/// A structure with its predictions and further columns.
 struct Predicted {
     structure: Structure,
     columns: Vec<Column>,

@@ -1,4 +1,4 @@
-//! What the evaluation of a potential came to, as data and for readers.
+//! Summary of the evaluation of a potential, as data and for readers.
 
 use super::MoleculeEval;
 use crate::jobs::kit::outcome::{table, text};

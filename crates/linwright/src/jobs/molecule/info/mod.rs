@@ -1,4 +1,4 @@
-//! What a molecular potential is.
+//! Description of a molecular potential.
 
 use crate::jobs::kit::outcome::table;
 use crate::jobs::kit::{Failure, Job, Outcome, Session};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a molecular potential is.
+/// Description of a molecular potential.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MoleculeInfo {

@@ -50,19 +50,19 @@ pub struct MoleculeMd {
     /// A structure in extended XYZ; the first one of several.
     #[schemars(extend("x-positional" = true))]
     pub structure: String,
-    /// Number of time steps, from the first one on; more of them continue a finished simulation.
+    /// Total number of time steps; a larger number continues a finished simulation.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
     /// Time step in femtoseconds.
     #[schemars(extend("x-value" = "FS", "examples" = [0.25]))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub timestep: f64,
-    /// What is kept constant: the energy, or the temperature by Langevin dynamics.
+    /// Constant quantity: the energy, or the temperature by Langevin dynamics.
     #[schemars(with = "Names<MdEnsemble>")]
     pub ensemble: MdEnsemble,
     /// Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics.
-    /// Velocities are those of the structure's column `momenta` if it has one, unless NVE is given
-    /// a temperature [default: 300].
+    /// Velocities come from the structure's column `momenta` if there is one, unless a temperature
+    /// is given for NVE [default: 300].
     #[schemars(extend("x-value" = "K"))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub temperature: Option<f64>,
@@ -81,7 +81,7 @@ pub struct MoleculeMd {
     pub units: Option<String>,
     /// Compute in double precision, without tables of radial filters.
     pub exact: bool,
-    /// Directory of the simulation; the same command continues there.
+    /// Directory of the simulation; the same command resumes there.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
     pub output: OutputPath,
 }

@@ -58,7 +58,7 @@ impl MoleculeMd {
         Ok(DynamicsPlan { time_step, ensemble, seed: self.seed })
     }
 
-    /// Whether velocities are drawn, whatever the structure has.
+    /// Whether velocities are drawn even if the structure has some.
     fn asks_for_velocities(&self) -> bool {
         self.ensemble == MdEnsemble::Nve && self.temperature.is_some()
     }
@@ -68,7 +68,7 @@ impl MoleculeMd {
         structure.momenta.is_none() || self.asks_for_velocities()
     }
 
-    /// What identifies the simulation, however long it is and wherever its inputs are.
+    /// Identifies the simulation, regardless of its length and of the location of its inputs.
     fn basis(&self, session: &mut Session<'_>) -> Result<Value, Failure> {
         let hashes = session.hashes(&self.inputs())?;
         let hashes: Vec<&str> = hashes.iter().map(|input| input.sha256.as_str()).collect();
@@ -115,7 +115,7 @@ pub(super) fn run(job: &MoleculeMd, session: &mut Session<'_>) -> Result<Outcome
     start.outcome(&summary, made, seconds, session)
 }
 
-/// A simulation that came to its end.
+/// A finished simulation.
 struct SimulatedSteps {
     recording: Recording,
     /// Steps that this process made.

@@ -40,11 +40,11 @@ pub struct MoleculeRelax {
     /// How to go downhill: L-BFGS is fast near a minimum, FIRE is robust far from one.
     #[schemars(with = "Names<Minimiser>")]
     pub optimizer: Minimiser,
-    /// Largest force on an atom at the end, in eV/A.
+    /// Converge until no force on an atom is larger than this, in eV/A.
     #[schemars(extend("x-value" = "FORCE"))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub fmax: f64,
-    /// Largest number of steps of a structure.
+    /// Largest number of steps for each structure.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
     /// Relax the periodic cell too, until the virial for each atom is at most --fmax in eV.
@@ -85,9 +85,9 @@ impl Default for MoleculeRelax {
 impl Job for MoleculeRelax {
     const VERB: &str = "molecule-relax";
     const ABOUT: &str = "Relax structures with a potential until the forces are small.\n\n\
-        The output has every structure in the units of the input; its keys `converged`, `steps` and \
-        `fmax` (eV/A) tell how far each one came. If one did not converge within --steps, all are \
-        written and the command ends with code 4.";
+        The output has every structure in the units of the input; its keys `converged`, `steps` \
+        and `fmax` (eV/A) report how far each one converged. If one did not converge within \
+        --steps, all are written and the command ends with code 4.";
     const OUTPUT_ENDING: &str = ".xyz";
 
     fn inputs(&self) -> Vec<PathBuf> {
@@ -193,7 +193,7 @@ impl MoleculeRelax {
     }
 }
 
-/// How far one structure came.
+/// Progress of one structure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct RelaxedStructure {
     converged: bool,

@@ -132,7 +132,7 @@ fn told_isolated(
     is_used.then(|| distinct(isolated))
 }
 
-/// Without atoms that are there again with the same energy.
+/// Without repeated atoms of the same energy.
 fn distinct(isolated: Vec<Structure>) -> Vec<Structure> {
     let mut found: Vec<Structure> = Vec::new();
     for one in isolated {

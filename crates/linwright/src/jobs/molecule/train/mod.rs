@@ -26,11 +26,11 @@ pub struct MoleculeTrain {
     /// rMD17 and torchmd-net have it, or HDF5 (`.h5`, `.hdf5`) as ANI-1x, SPICE and torchmd-net.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub data: PathBuf,
-    /// What else is read of the data, and how they are divided.
+    /// Further data, and how the data are divided.
     #[serde(flatten)]
     pub sets: SetOptions,
     /// Settings of a run of torchmd-net in YAML: architecture, losses, batches and step sizes.
-    /// Options given beside it come first.
+    /// Options take precedence over it.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub config: Option<PathBuf>,
     /// Start from this potential instead of random weights.
@@ -66,22 +66,22 @@ pub struct MoleculeTrain {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SetOptions {
-    /// Structures that are held out for the curve and the choice of the best step: their number, a
-    /// share below 1, or a file [default: 0.05, or that of --config].
+    /// Structures held out for the curve and the choice of the best step: their number, a share
+    /// below 1, or a file [default: 0.05, or that of --config].
     #[schemars(extend("x-value" = "N|SHARE|FILE", "x-whole" = true))]
     pub validation: Option<String>,
     /// Division of --data by indices: `split.json` of another training, or `splits.npz` of
     /// torchmd-net.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["validation"]))]
     pub split: Option<PathBuf>,
-    /// Structures that errors are measured on in the end.
+    /// Structures for the final measurement of errors.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub test: Option<PathBuf>,
     /// Energies of isolated atoms: structures of one atom each. They are subtracted from energies
     /// and become part of the potential.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["references"]))]
     pub isolated: Option<PathBuf>,
-    /// What is subtracted from energies otherwise: energies of elements by least squares, the mean
+    /// Otherwise, what is subtracted from energies: energies of elements by least squares, the mean
     /// (and energies are divided by their deviation), or nothing [default: least-squares, or as
     /// --config has it].
     #[schemars(with = "Option<Names<ReferenceKind>>")]
@@ -110,7 +110,7 @@ pub struct NetworkOptions {
     /// Radial functions [default: 32].
     #[schemars(range(min = 2, max = 16384))]
     pub radial: Option<usize>,
-    /// Distance from which atoms do not interact, in the unit of the structures [default: 5].
+    /// Cutoff distance of interactions, in the unit of the structures [default: 5].
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub cutoff: Option<f64>,
 }
@@ -135,7 +135,7 @@ pub struct LossOptions {
     /// scales the gradient, so it multiplies the weight [default: 1].
     #[schemars(range(min = 0.0, max = 1.0))]
     pub energy_ema: Option<f64>,
-    /// The same of forces, `ema_alpha_neg_dy` [default: 1].
+    /// The same for forces, `ema_alpha_neg_dy` [default: 1].
     #[schemars(range(min = 0.0, max = 1.0))]
     pub force_ema: Option<f64>,
 }
@@ -150,7 +150,7 @@ pub struct StepOptions {
     /// Number of updates, instead of epochs.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: Option<u64>,
-    /// Structures of a batch [default: 8].
+    /// Batch size in structures [default: 8].
     #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: Option<usize>,
     /// Largest learning rate of AdamW [default: 0.001].
@@ -162,14 +162,14 @@ pub struct StepOptions {
     /// Updates during which the rate rises [default: a twentieth of all, at most 500].
     #[schemars(range(min = 0, max = bounds::STEPS))]
     pub warmup: Option<u64>,
-    /// How the rate falls then: along a cosine to a hundredth, or by a factor of 0.8 when 25
-    /// validations bring nothing [default: cosine; with --config as torchmd-net, plateau].
+    /// How the rate falls then: along a cosine to a hundredth, or by a factor of 0.8 after 25
+    /// validations without improvement [default: cosine; with --config as torchmd-net, plateau].
     #[schemars(with = "Option<Names<ScheduleKind>>")]
     pub schedule: Option<ScheduleKind>,
-    /// Largest norm of a gradient; longer ones are shortened [default: 40].
+    /// Largest norm of a gradient; larger ones are scaled down [default: 40].
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub clip: Option<f64>,
-    /// Stop after this many validations without a lower loss.
+    /// Stop after this number of validations without a lower loss.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub patience: Option<u64>,
     /// Validate and keep moving averages of the weights, with this decay a step, such as 0.999.

@@ -1,4 +1,4 @@
-//! What a training does, from its options, the settings of torchmd-net, and defaults.
+//! Settings of a training, from its options, the settings of torchmd-net, and defaults.
 
 use super::data::Held;
 use super::{LossName, MoleculeTrain, ReferenceKind, ScheduleKind};
@@ -202,7 +202,7 @@ impl Plan {
         })
     }
 
-    /// The settings of a training with so many structures.
+    /// The settings of a training with `count` structures.
     pub(super) fn settings(&self, job: &MoleculeTrain, structures: usize) -> TrainSettings {
         let of_epoch = structures.div_ceil(self.batch).max(1) as u64;
         let steps = job.steps.steps.unwrap_or(self.epochs.saturating_mul(of_epoch));

@@ -137,7 +137,7 @@ impl<'a> Prepared<'a> {
         Ok(network)
     }
 
-    /// Structures whose energies lack those of their atoms.
+    /// Structures with the energies of their atoms subtracted.
     fn reduced(&self, structures: &[Structure]) -> Vec<Structure> {
         let mut all = structures.to_vec();
         for one in &mut all {
@@ -217,7 +217,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// What the training found, without times and errors.
+    /// Results of the training, without times and errors.
     fn found(&self, trained: &Trained) -> Value {
         let symbols: Vec<&str> = self.elements.iter().filter_map(|z| symbol(*z)).collect();
         let atoms: serde_json::Map<String, Value> = self
@@ -296,7 +296,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// The energies of atoms that a potential adds, which is all that may stand beside its network.
+/// The energies of atoms that a potential adds, the only part besides its network.
 fn references_of(start: &MoleculeModel) -> Result<References, Failure> {
     let (offset, scale) = start.network.offset_and_scale();
     match start.priors.as_slice() {

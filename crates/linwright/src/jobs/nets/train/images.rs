@@ -31,8 +31,8 @@ impl TrainNet {
 }
 
 impl Divided {
-    /// Reads the images of a job and divides them; which ones are held out depends on their number,
-    /// the share and the key.
+    /// Reads the images of a job and divides them; the number of images, the share and the key
+    /// determine which ones are held out.
     ///
     /// # Errors
     /// [`Failure`] as of the options, and for fewer than two images.

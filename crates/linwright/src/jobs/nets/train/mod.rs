@@ -23,8 +23,8 @@ pub struct TrainNet {
     /// The images.
     #[serde(flatten)]
     pub images: ImageOptions,
-    /// Share of the images that is held out, at least one, for the curve and the choice of the best
-    /// step [default: 0.1].
+    /// Share of the images held out for the curve and the choice of the best step, at least one
+    /// image [default: 0.1].
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub held_out_share: Option<f64>,
@@ -50,7 +50,7 @@ pub struct TrainNet {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NetTrainingOptions {
-    /// The loss; squared error is that to rows with a one at the class.
+    /// The loss; squared error compares with one-hot rows.
     #[schemars(with = "Names<Loss>")]
     pub loss: Loss,
     /// Epochs over the images.
@@ -59,7 +59,7 @@ pub struct NetTrainingOptions {
     /// Number of updates, instead of those of --epochs.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: Option<u64>,
-    /// Images of a batch.
+    /// Batch size in images.
     #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: usize,
     /// Largest learning rate of Adam; it falls to a hundredth along a cosine.

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Beginning of the shorthand for linear layers.
 const MLP: &str = "mlp";
 
-/// Whether the option names widths, and no file.
+/// Whether the option names widths, not a file.
 pub(super) fn is_mlp(net: &str) -> bool {
     net == MLP || net.starts_with("mlp:")
 }
