@@ -126,10 +126,11 @@ pub(crate) fn tidy(unfinished: Unfinished, failure: Failure) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright_compress::study::StudyError;
     use linwright_compress::{CompressError, FitError};
     use linwright_evaluate::EvaluationError;
+    use linwright_lm::LmError;
     use linwright_ops::SiteId;
+    use linwright_study::StudyError;
 
     /// Whether work is left after a failure, and the failure that is reported.
     fn after(failure: Failure) -> (bool, String) {
@@ -156,7 +157,7 @@ mod tests {
         let lost = || EvaluationError::NonFinite { place: "a".into(), token: 0, found: f64::NAN };
         let failures: [Failure; 4] = [
             overflow().into(),
-            CompressError::from(overflow()).into(),
+            LmError::from(overflow()).into(),
             lost().into(),
             StudyError::from(lost()).into(),
         ];
