@@ -212,7 +212,7 @@ const REFUSED: &[(&str, i32, &str)] = &[
     ("another file", 1, "a_lightning.ckpt"),
     ("16 bits", 2, "bits is 16, expected 0, 32 or 64"),
     ("null handle", 2, "op is null"),
-    ("other precision", 2, "| open it with bits 32"),
+    ("other precision", 2, "| open it with bits = 32"),
     ("null x", 2, "x is null"),
     ("null y", 2, "y is null"),
     ("too many rows", 2, "more than memory can hold"),

@@ -39,8 +39,8 @@ pub(crate) struct Shared {
     pub(crate) verbose: u8,
     /// Do share i of N of the work, counted from 0, and write it to --output; `linwright merge`
     /// merges all shares. Shards of commands with a store share the store; shards of compress,
-    /// search and compose run at the same time and exchange results, and the first one writes
-    /// --output.
+    /// search and compose run at the same time and exchange results, and the first one writes the
+    /// result.
     #[arg(long, global = true, value_name = "i/N", value_parser = Shard::from_str)]
     pub(crate) shard: Option<Shard>,
     /// Run the job on all MPI ranks together: `mpirun -n 4 linwright --mpi compress ...`. Jobs with

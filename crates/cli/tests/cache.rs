@@ -87,7 +87,7 @@ fn unfinished_work_is_listed_and_only_removed_where_nobody_is_at_work() {
     assert_eq!((&told["busy"], &told["process"]), (&true.into(), &us.into()));
     assert_eq!(told["fingerprint"], print.0);
     let text = w.ok("cache list");
-    assert!(text.contains(&format!("process {us} is at work")), "{text}");
+    assert!(text.contains(&format!("in use by process {us}")), "{text}");
     assert!(text.contains("training of a\\u{1b}[31m model"), "{text}");
     for line in ["cache rm --unfinished", "cache rm --all"] {
         let outcome = w.run(line);

@@ -116,7 +116,7 @@ fn ranks_of_a_search_exchange_through_the_folder_of_its_output() {
 fn what_is_not_divided_is_refused_once_before_any_work() {
     let w = Workshop::new();
     for (args, code, words) in [
-        ("export model -o r", 2, "export is not divided"),
+        ("export model -o r", 2, "export cannot be sharded"),
         ("eval model --text text.jsonl", 2, "no --output"),
         ("eval model --text text.jsonl -o r --force", 2, "a merge does not replace outputs"),
         (

@@ -62,7 +62,7 @@ fn fields_without_sense_are_named_with_what_was_expected() {
         (prompt(json!({ "logit_bias": { "5": 1 } })), "logit_bias is an object"),
         (prompt(json!({ "presence_penalty": 0.5 })), "presence_penalty is 0.5; expected 0"),
         (prompt(json!({ "stream_options": true })), "stream_options is true"),
-        (prompt(json!({ "beam_width": 4 })), "beam_width is not a field"),
+        (prompt(json!({ "beam_width": 4 })), "beam_width is not a supported field"),
         (json!({ "prompt": vec![5; POSITIONS + 1] }), "has 257 tokens and max_tokens is 1"),
         (json!({ "prompt": vec![5; 200], "max_tokens": 60 }), "200 tokens and max_tokens is 60"),
         (

@@ -183,8 +183,8 @@ fn what_cannot_be_divided_is_refused() {
     w.fails(&format!("slurm {job} -o r --shards 0"), 2, &["--shards is \"0\""]);
     w.fails(&format!("slurm --shards 2 {job} -o r --shards=2"), 2, &["given twice"]);
     w.fails(&format!("slurm --shards 2 {job} -o r --shard 0/2"), 2, &["--shard"]);
-    w.fails("slurm --shards 2 export model -o r", 2, &["export is not divided", "eval"]);
-    w.fails("slurm --shards 2 doctor", 2, &["this command is not divided"]);
+    w.fails("slurm --shards 2 export model -o r", 2, &["export cannot be sharded", "eval"]);
+    w.fails("slurm --shards 2 doctor", 2, &["this command cannot be sharded"]);
     w.fails("slurm --shards 2 eval model --txt text.jsonl -o r", 2, &["the job: ", "--txt"]);
 }
 

@@ -367,7 +367,7 @@ fn directories_that_are_no_store_are_refused_and_stay() {
     let path = dir.path().join("s");
     let store = world.store(&path, options()).unwrap();
     let error = store.all_shards().unwrap_err().to_string();
-    assert!(error.contains("0 of 4 shards are there"), "{error}");
+    assert!(error.contains("0 of 4 shards exist"), "{error}");
     let manifest = path.join(MANIFEST);
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace("factgrass:9", "factgrass:4")).unwrap();

@@ -81,7 +81,7 @@ impl<R: BufRead> XyzReader<R> {
         columns.prepare(&mut structure);
         for atom in 0..atoms {
             if !self.advance()? {
-                let expected = format!("{atoms} atoms, found {atom}");
+                let expected = format!("{atoms} atoms, of which {atom} are there");
                 return Err(self.line()?.wrong(0, "", expected));
             }
             columns.read(&self.line()?, &mut structure)?;

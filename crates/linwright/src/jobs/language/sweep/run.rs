@@ -220,10 +220,12 @@ fn write(
     Ok(text("result.json", format!("{json:#}\n"))?)
 }
 
-/// Removes what a run began that can never be finished, unless a part of it is: that took time, and
-/// says how far the run came.
+/// Removes what a run began that can never be finished, unless it has finished cells: those took
+/// time, and another run can use them.
 pub(crate) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failure {
-    let is_finished = |entry: &Entry| entry.state == State::Finished;
+    let is_finished = |entry: &Entry| {
+        ["cell", "compared"].contains(&&*entry.kind) && entry.state == State::Finished
+    };
     let entries = directory.pieces().entries();
     if failure.is_for_good() && entries.is_ok_and(|all| !all.iter().any(is_finished)) {
         directory.discard();
