@@ -257,7 +257,7 @@ mod tests {
             let message = fault(&sequence(&vec![part.clone(); 40])).unwrap();
             assert!(message.contains("bytes of one"), "{message}");
             let message = fault(&sequence(&vec![part; 400])).unwrap();
-            assert!(message.contains("without end"), "{message}");
+            assert!(message.contains("without limit"), "{message}");
         }
         let long = replace(&json!({"String": "a"}), &"b".repeat(100));
         assert!(fault(&long).unwrap().contains("up to 100 bytes of one"));

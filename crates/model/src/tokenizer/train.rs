@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn too_little_text_is_said() {
         let error = train_bpe(&["one two"], 400, 128).unwrap_err();
-        assert!(error.to_string().contains("400 were asked for"), "{error}");
+        assert!(error.to_string().contains("400 were requested"), "{error}");
         let error = train_bpe(&texts(), 100, 128).unwrap_err();
         assert!(error.to_string().contains("258"), "{error}");
     }

@@ -105,7 +105,7 @@ mod tests {
             ("[]", "expected a JSON object"),
             ("{", "expected a JSON object"),
             (r#"{"messages": []}"#, "messages is set by the chat"),
-            (r#"{"add_generation_prompt": false}"#, "add_generation_prompt is given"),
+            (r#"{"add_generation_prompt": false}"#, "add_generation_prompt is set by the chat"),
         ] {
             assert!(text.parse::<ChatVariables>().unwrap_err().contains(said), "{text}");
         }

@@ -114,7 +114,7 @@ fn broken_messages_are_said_with_their_place() {
     for (bytes, said) in [
         (huge, "truncated"),
         (endless, "more than 64 bits"),
-        (group, "way 3"),
+        (group, "wire type 3"),
         (zero, "number 0"),
         (text, "a whole number in field 1, expected bytes"),
         (word, "a whole number in field 2, expected a number of four bytes"),
