@@ -159,7 +159,7 @@ mod tests {
         let header = network(5000);
         assert!(header.spec.numbers(header.shape) < SLACK);
         let error = load::<f32>(&header, Tensors::new()).unwrap_err().to_string();
-        assert!(error.contains("ask for 5004 parts, the file holds 0 numbers"), "{error}");
+        assert!(error.contains("need 5004 parts, the file holds 0 numbers"), "{error}");
 
         let Header { spec, shape } = network(2000);
         let op = spec.random::<f32>(shape, RngKey::new(0)).unwrap();
