@@ -550,6 +550,6 @@ fn an_evaluation_has_the_shape_of_the_harness() {
     assert_eq!(value["higher_is_better"]["text"]["token_perplexity"], false);
     assert_eq!(
         value["linwright"]["health"][0],
-        "text: 1 questions had ties, the first choice was taken"
+        "text: 1 questions had ties, which went to the first choice"
     );
 }
