@@ -2,8 +2,8 @@
 //! kills it; exceeding a file-size limit becomes an ordinary write error; a mapped file that
 //! becomes shorter ends the command with a message.
 //!
-//! A command that does not ask in time whether to stop is ended, and so is one that was told to and
-//! goes on, once it writes nothing: nothing that it leaves is worse than after the second signal, or
+//! A command that does not ask in time whether to stop is ended, and so is one that continues after
+//! the request, once it writes nothing: what it leaves is no worse than after the second signal, or
 //! after a loss of power.
 
 use crate::console::write_stderr;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// The same during a training step, after which a checkpoint is written.
 const PATIENCE_OF_STEPS: Duration = Duration::from_secs(20);
-/// Time in which a command that was told to stop has to end, from the last change of what it
+/// Time in which a command that was asked to stop has to end, from the last change of what it
 /// writes; three times that if it has begun a file. A server lets requests finish for half as long.
 const PATIENCE_WITH_TOLD: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 20 });
 /// Between two looks at whether the command asked.
@@ -139,7 +139,7 @@ mod tests {
         (done.status.code(), began.elapsed())
     }
 
-    /// Is told to stop, and goes on; or writes for a while before.
+    /// Is asked to stop, and continues; or writes for a while before.
     fn deaf(writes: bool) -> ! {
         install(true, false).unwrap();
         signal_hook::low_level::raise(SIGTERM).unwrap();

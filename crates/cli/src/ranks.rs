@@ -54,7 +54,9 @@ fn work(cli: Cli, ranks: &Ranks) -> Result<(), Failure> {
     };
     let Some(verb) = Verb::named(job.verb()) else { return Err(refused(job.verb())) };
     if ranks.size() == 1 && !shared.quiet {
-        write_stderr("note: there is one rank; a different MPI than that of this program starts each rank separately");
+        write_stderr(
+            "note: there is one rank; a different MPI than that of this program starts each rank separately",
+        );
     }
     let is_dry = job.options().get("dry_run").is_some();
     if ranks.size() == 1 || is_dry {
@@ -89,7 +91,9 @@ fn parts(
 ) -> Result<(Box<dyn AnyJob>, Merge), Failure> {
     let mut options = job.options();
     if options.shift_remove("force").is_some() {
-        return Err(Failure::usage("--force: a merge does not replace outputs").hint("remove the output"));
+        return Err(
+            Failure::usage("--force: a merge does not replace outputs").hint("remove the output")
+        );
     }
     let output = options.get("output").and_then(serde_json::Value::as_str);
     let Some(output) = output.map(|output| output.trim_end_matches('/').to_owned()) else {

@@ -405,7 +405,11 @@ fn collapse_is_related_to_what_layers_cost() {
         (few, 2, ["number of layers is 2", "3 or more"]),
         ("--measured lm.json --sweeps together/result.json", 1, ["together", "at once"]),
         ("--measured lm.json lm.json --sweeps swept5.json", 2, ["2 measurements", "1 sweeps"]),
-        ("--measured swept5.json --sweeps swept5.json", 1, ["swept5.json", "not a result of `coll"]),
+        (
+            "--measured swept5.json --sweeps swept5.json",
+            1,
+            ["swept5.json", "not a result of `coll"],
+        ),
         ("--measured lm5.json --sweeps lm5.json", 1, ["lm5.json", "not a result of a sweep"]),
         ("--measured lm5.json --sweeps swept5.json --metric x", 2, ["--metric x", "nc1_quotient"]),
         (

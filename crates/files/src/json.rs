@@ -65,7 +65,7 @@ fn quoted(bytes: &[u8], mark: &str) -> Vec<u8> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words(Vec<(String, &'static str)>);
 
-/// What tells such a word from a text with its letters.
+/// Marks such a word, so that it differs from a text with its letters.
 const MARK: &str = "\u{e000}";
 
 impl Words {
@@ -141,7 +141,7 @@ fn visit(
 pub fn words_note(name: &str, bytes: &[u8]) -> Option<String> {
     let (_, word) = words(bytes).next()?;
     Some(format!(
-        "{name} holds {word}, which is no number in JSON: a field with it is not used, and saved as it is"
+        "{name} holds {word}, which is not a number in JSON: a field with it is not used, and saved as it is"
     ))
 }
 

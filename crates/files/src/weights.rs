@@ -262,8 +262,8 @@ enum Found {
 }
 
 impl Found {
-    /// Decides which files of a directory, or of that of its transformer, are its weights: the first of [`KNOWN`] and [`PARTS`]
-    /// that exists, else all safetensors files sorted by name.
+    /// Decides which files of a directory, or of that of its transformer, are its weights: the
+    /// first of [`KNOWN`] and [`PARTS`] that exists, else all safetensors files sorted by name.
     fn in_directory(dir: &Path) -> Result<Self, FileError> {
         let dir = &transformer_dir(dir);
         for (single, index) in KNOWN {

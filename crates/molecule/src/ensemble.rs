@@ -198,7 +198,10 @@ impl Ensemble {
                 [
                     ("head", head(model).to_owned()),
                     ("units", model.checkpoint.units.to_string()),
-                    ("species", if known.is_empty() { "not given".into() } else { known.join(" ") }),
+                    (
+                        "species",
+                        if known.is_empty() { "not given".into() } else { known.join(" ") },
+                    ),
                 ]
             };
             let differ = of(first).into_iter().zip(of(other)).find(|(a, b)| a != b);

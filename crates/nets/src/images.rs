@@ -7,7 +7,7 @@ use linwright_run::memory::{self, NoRoom};
 use linwright_tensor::Mat;
 use std::path::PathBuf;
 
-/// Images that are no examples. Images are counted from zero.
+/// Images that cannot be examples. Images are counted from zero.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelledImagesError {
     /// Unusable files.

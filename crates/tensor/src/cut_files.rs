@@ -69,7 +69,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
 struct Said {
     /// Where it writes the address.
     asks: libc::c_int,
-    /// Where it learns that all is said.
+    /// Where it learns that the message is out.
     answers: libc::c_int,
     /// The process that has the thread which says it: a child of `fork` has none.
     process: libc::pid_t,
@@ -102,7 +102,7 @@ pub fn say_when_cut() -> io::Result<()> {
             if is_mapped(address) {
                 let file = path_at(address).map(|path| path.display().to_string());
                 let file = file.as_deref().unwrap_or("a file");
-                // Nobody may read it: the process ends all the same.
+                // No one may read it: the process ends all the same.
                 drop(writeln!(
                     io::stderr(),
                     "linwright: {file} became shorter while it was read; nothing may write to files in use"
@@ -142,9 +142,9 @@ extern "C" fn say_and_go_on(
     context: *mut libc::c_void,
 ) {
     let Some(said) = SAID.get() else { return };
-    // SAFETY: the system gives valid pointers; `write`, `poll`, `read`, `getpid` and `sigaction` are
-    // among the functions that a handler may call; the pipes are never closed; the handler before is
-    // called as the system would call it.
+    // SAFETY: the system gives valid pointers; `write`, `poll`, `read`, `getpid` and `sigaction`
+    // are among the functions that a handler may call; the pipes are never closed; the handler
+    // before is called as the system would call it.
     unsafe {
         let address = ((*info).si_addr() as usize).to_ne_bytes();
         let length = address.len();
@@ -252,7 +252,7 @@ mod tests {
         say_when_cut().unwrap();
         let file = File::options().read(true).write(true).open(mark).unwrap();
         let ours = MappedFile::of(file.try_clone().unwrap()).unwrap();
-        // SAFETY: nobody else shortens the file.
+        // SAFETY: nothing else shortens the file.
         let others = unsafe { memmap2::Mmap::map(&file).unwrap() };
         file.set_len(0).unwrap();
         let bytes = if mark.starts_with("others") { &others[..] } else { ours.bytes() };

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE: &str = "ARCHITECTURE.md";
 const LAYERS_HEADER: &[&str] = &["crate", "may import"];
-/// What stands before the imports that only tests may have.
+/// What precedes the imports that only tests may have.
 const IN_TESTS: &str = "in tests";
 const CONFINED_HEADER: &[&str] = &["dependency", "only in"];
 

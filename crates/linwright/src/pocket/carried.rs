@@ -86,7 +86,8 @@ fn unpack_files(
         Some(Ok(path)) => return Ok(Unpacked { path, for_now: None }),
         Some(Err(why)) => why,
         None => {
-            let reason = io::Error::new(io::ErrorKind::NotFound, "no variable names a cache directory");
+            let reason =
+                io::Error::new(io::ErrorKind::NotFound, "no variable names a cache directory");
             OutputError::io("find", Path::new("XDG_CACHE_HOME or HOME"), reason)
         }
     };

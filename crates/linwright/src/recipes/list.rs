@@ -565,8 +565,11 @@ impl Reference<'_> {
         let Self { from, file } = *self;
         let Some(index) = before.iter().position(|other| other.name == from) else {
             let names: Vec<&str> = before.iter().map(|other| other.name.as_str()).collect();
-            let message =
-                format!("{}: {key} refers to {}, which is not an earlier job", entry.name, shown(from));
+            let message = format!(
+                "{}: {key} refers to {}, which is not an earlier job",
+                entry.name,
+                shown(from)
+            );
             return Err(wrong(message).hint(nearest_names(from, &names)));
         };
         let refused =

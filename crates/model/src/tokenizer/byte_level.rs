@@ -74,7 +74,7 @@ fn decoder() -> Value {
 }
 
 /// Replaces the rules of a `tokenizer.json` by those that transformers 5 builds for classes of
-/// byte-level BPE, which are not those of the file: whether a space is put before a text is said by
+/// byte-level BPE, which are not those of the file: whether a space precedes a text depends on
 /// the settings alone. A vocabulary of another kind is left alone. Returns a note if the rules of
 /// the file were others.
 pub(super) fn take_rules(

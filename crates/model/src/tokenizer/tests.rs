@@ -547,7 +547,7 @@ fn classes_of_word_piece_cut_words_by_the_settings_and_not_by_the_file() {
     assert_eq!(raw.encode_with_special("A<mask>").unwrap(), [5, 9, 8, 6]);
 }
 
-/// Byte-level BPE of all bytes, with a few merges; `space` and `digits` say how the file cuts texts.
+/// Byte-level BPE of all bytes, with a few merges; `space` and `digits`: how the file cuts texts.
 fn bytes_with(space: bool, digits: bool) -> Value {
     // As GPT-2: visible characters stand for themselves, others follow from 256 on.
     let is_shown = |byte: u32| matches!(byte, 33..=126 | 161..=172 | 174..=255);

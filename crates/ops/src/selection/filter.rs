@@ -3,7 +3,7 @@
 use linwright_run::shown;
 use regex::Regex;
 
-/// A pattern that is no regular expression.
+/// A pattern that is not a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pattern \"{pattern}\" is not valid: {reason}", pattern = shown(pattern))]
 pub struct PatternError {

@@ -84,7 +84,8 @@ impl Folder {
                 if *writable {
                     return Finding::ok(topic, format!("{found}, writable"), data);
                 }
-                let advice = format!("existing content is read, but no {kept} are stored: {way_out}");
+                let advice =
+                    format!("existing content is read, but no {kept} are stored: {way_out}");
                 Finding::to_mend(
                     Status::Missing,
                     topic,

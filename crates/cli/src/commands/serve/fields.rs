@@ -101,8 +101,7 @@ impl Fields {
         match self.0.into_iter().find(|(_, value)| !value.is_null()) {
             Some((name, _)) => {
                 let short = shown(&name);
-                Err(ApiError::new(400, format!("{short} is not a supported field"))
-                    .param(&short))
+                Err(ApiError::new(400, format!("{short} is not a supported field")).param(&short))
             }
             None => Ok(()),
         }

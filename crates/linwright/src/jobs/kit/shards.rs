@@ -83,8 +83,10 @@ pub(crate) fn check_directory(
     };
     match path.join(RECORD).is_file() || entries.next().is_none() {
         true => Ok(()),
-        false => Err(Failure::usage(format!("output {shown} is not empty and does not belong to a shard"))
-            .hint("choose another directory")),
+        false => Err(Failure::usage(format!(
+            "output {shown} is not empty and does not belong to a shard"
+        ))
+        .hint("choose another directory")),
     }
 }
 

@@ -122,8 +122,8 @@ impl Sentence {
     }
 
     /// Reads the files of a folder; mean pooling if it lists no modules. `settings` is the content
-    /// of `tokenizer_config.json`; the numbers of modules are rounded to a type, if one is given. Errors
-    /// are the reason only, with file and field.
+    /// of `tokenizer_config.json`; the numbers of modules are rounded to a type, if one is given.
+    /// Errors are the reason only, with file and field.
     pub(super) fn read(
         dir: &Path,
         config: &TransformerConfig,

@@ -87,7 +87,7 @@ struct Done {
 }
 
 /// What all cells depend on: options but those that choose cells, or show them, and the content of
-/// model and texts. So another selection of methods and sizes goes on where the first one ended.
+/// model and texts. So another selection of methods and sizes continues where the first one ended.
 fn basis(job: &Compare, inputs: &Inputs, session: &Session<'_>) -> Value {
     let text = inputs.calibration.as_ref().map(|text| text.windows.identity());
     let mut basis = outputs::basis(job, &inputs.model.loaded.hash, session);
