@@ -28,7 +28,7 @@ mod sums;
 mod _linwright {
     /// Without the handler a process ends without a line on a file that became shorter, as before.
     #[pymodule_init]
-    fn init(_: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         #[cfg(unix)]
         drop(linwright::tensor::say_when_cut());
         Ok(())

@@ -288,12 +288,12 @@ impl Work<'_> {
             keep(result)
         };
         let results = evaluate_each(task, &asked, &run, &mut hooks, checked)?.complete()?;
-        if let Some(error) = overflow {
-            return Err(error.into());
-        }
         std::fs::remove_file(&path)
             .map_err(|source| RunError::Io { path: path.clone(), source })?;
-        Ok(results)
+        match overflow {
+            Some(error) => Err(error.into()),
+            None => Ok(results),
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Coulomb energy of the latent charges of TensorNet2.
 //!
-//! `E = Σ_{i<j} Σ_k w_k q_ik q_jk K(d_ij) / Σ_k w_k` over all stages and channels k, with `K(d) = C
-//! (1 - s(d)) / d`, `s(d) = exp(1 - 1 / (1 - (d / 4.6)²))` below 4.6, which removes the energy of
-//! near pairs. With a cutoff r, `1 / d` is that of a reaction field, `1 / d + d² (ε - 1) / ((2 ε +
-//! 1) r³) - 3 ε / ((2 ε + 1) r)` with ε = 78.3, which vanishes at r. Half of a pair's energy
-//! belongs to each atom. Energies are in electron volts and lengths in angstroms, regardless of the
-//! units of the other outputs.
+//! `E = Σ_{i<j} Σ_k w_k q_ik q_jk K(d_ij) / Σ_k w_k` over all stages and channels k, with
+//! `K(d) = C (1 - s(d)) / d`, `s(d) = exp(1 - 1 / (1 - (d / 4.6)²))` below 4.6, which removes the
+//! energy of near pairs. With a cutoff r, `1 / d` is that of a reaction field,
+//! `1 / d + d² (ε - 1) / ((2 ε + 1) r³) - 3 ε / ((2 ε + 1) r)` with ε = 78.3, which vanishes at r.
+//! Half of a pair's energy belongs to each atom. Energies are in electron volts and lengths in
+//! angstroms, regardless of the units of the other outputs.
 //!
 //! Source: torchmd-net's head `ScalarPlusWeightedCoulomb`; the screening is that of AIMNet2.
 //! Deviation: atoms see all images of a periodic cell within the cutoff.

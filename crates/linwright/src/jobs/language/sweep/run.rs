@@ -15,7 +15,6 @@ use linwright_lm::cuts::grid::{Grid, places};
 use linwright_lm::cuts::report::{ranking, sweep_document, test_table, verdict};
 use linwright_lm::cuts::sweep::{Swept as SweepResult, Work, sweep};
 use linwright_report::{Block, Document};
-use linwright_run::store::{Entry, State};
 use linwright_run::{Monitor, RunDirectory, StepTime, Store, state};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -220,14 +219,13 @@ fn write(
     Ok(text("result.json", format!("{json:#}\n"))?)
 }
 
-/// Removes what a run began that can never be finished, unless it has finished cells: those took
-/// time, and another run can use them.
+/// Removes what a run began that can never be finished, unless it has finished cells beside the
+/// dense model: those took time, and another run can use them.
 pub(crate) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failure {
-    let is_finished = |entry: &Entry| {
-        ["cell", "compared"].contains(&&*entry.kind) && entry.state == State::Finished
-    };
-    let entries = directory.pieces().entries();
-    if failure.is_for_good() && entries.is_ok_and(|all| !all.iter().any(is_finished)) {
+    let entries = directory.pieces().entries().unwrap_or_default();
+    let count = |kind: &str| entries.iter().filter(|entry| entry.kind == kind).count();
+    // Sweeps and studies keep the dense model as a cell, too.
+    if failure.is_for_good() && count("cell") <= 1 && count("compared") == 0 {
         directory.discard();
     }
     failure
