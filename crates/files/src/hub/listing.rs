@@ -157,6 +157,7 @@ fn stays_inside(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hub::{HubId, HubSettings};
 
     #[test]
     fn names_that_lead_away_are_known() {
