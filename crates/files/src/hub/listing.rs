@@ -225,7 +225,7 @@ mod tests {
         ];
         assert_eq!(old.companions(), wanted);
         let home = |name: &str| (name == "HOME").then(|| "home".into());
-        let settings = HubSettings::from_environment(&home).unwrap();
+        let settings = HubSettings::from_environment(home).unwrap();
         let id = HubId::parse("owner/name").unwrap().unwrap();
         let weights = old.weights(&Client::new(&id, &settings)).unwrap();
         assert_eq!(weights, "0_Transformer/pytorch_model.bin");
