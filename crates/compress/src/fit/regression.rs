@@ -5,7 +5,7 @@
 //! targets are samples with the same error, so an operator with only forward and backward can also
 //! be fitted to moments. For a weight, S and L are the identity.
 //!
-//! Input directions with eigenvalues below [`NO_DATA`] of the largest are without data: L is zero
+//! Input directions with eigenvalues below `NO_DATA` of the largest are without data: L is zero
 //! there, and closed forms ignore them.
 
 use crate::FitError;

@@ -8,7 +8,7 @@
 //! An option has one name everywhere: `no_share` is the key, `--no-share` the flag. [`VERBS`] lists
 //! all jobs; [`AnyJob::run`] runs one in a [`Session`], and its [`Outcome`] is data and a report.
 //!
-//! Verbs are in folders by domain; what all of them share is [`kit`].
+//! Verbs are in folders by domain; what all of them share is in `kit`.
 
 pub(crate) mod attribute;
 pub(crate) mod collapse;

@@ -81,7 +81,7 @@ impl<'a> Searched<'a> {
     /// Replaces a slot, or gives it back its weight and bias.
     ///
     /// # Errors
-    /// [`CompressError::Fit`] for an operator of another shape.
+    /// [`linwright_compress::CompressError::Fit`] for an operator of another shape.
     ///
     /// # Panics
     /// If the model has no such slot in a layer.
