@@ -471,7 +471,8 @@ def kind_of(failure):
     kind, parts = first.partition(": ")[0], first.split(" | ")
     if len(parts) < 3:
         return kind
-    return f"{kind}: {parts[1].split(' ')[0]} {re.sub(r'[[][0-9]+[]]', '[]', parts[-1])}"
+    place = re.sub(r"\[[0-9]+\]", "[]", parts[-1])
+    return f"{kind}: {parts[1].split(' ')[0]} {place}"
 
 
 def compare(before, now, tree, numbers):
