@@ -22,15 +22,13 @@ use linwright_ops::Shape;
 use linwright_tensor::Mat;
 use linwright_tensor::linalg::Components;
 use linwright_train::Control;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Truncates a weight whose columns are scaled by their activations.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AsvdMethod {
     /// Power of the mean size of an activation, from 0 to 1.
-    #[schemars(range(min = 0.0, max = 1.0))]
     pub alpha: f64,
 }
 

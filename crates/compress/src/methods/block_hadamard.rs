@@ -8,11 +8,10 @@ use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{BlockHadamardSpec, OpSpec, Shape};
 use linwright_train::Control;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Replaces a weight by BH-m.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BlockHadamardMethod {
     /// Number m of block-diagonal maps.

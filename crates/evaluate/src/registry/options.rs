@@ -49,7 +49,7 @@ impl TaskOption {
             Self::Chat => "--apply-chat-template",
             Self::Samples => "--samples",
             Self::Scoring => "--laser-scoring",
-            Self::Split => "--laser-split",
+            Self::Split => "--split",
             Self::NewTokens => "--laser-new-tokens",
         }
     }

@@ -41,12 +41,11 @@ use linwright_tensor::kernels::butterfly::{
 };
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
 /// Options of [`Butterfly`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ButterflySpec {
     /// Whether every pair is a rotation by an angle instead of a free matrix.

@@ -42,7 +42,6 @@ use linwright_tensor::kernels::circulant::{
 };
 use linwright_tensor::linalg::CirculantFit;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
@@ -52,7 +51,7 @@ pub use super::circulant_parameters::CirculantParameterisation;
 const MAX_FACTORS: usize = 1 << 12;
 
 /// Initialisation of the factors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CirculantInit {
     /// All ones: W is the identity.
@@ -65,7 +64,7 @@ pub enum CirculantInit {
 }
 
 /// Options of [`CirculantDiagonal`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CirculantDiagonalSpec {
     /// Number m of diagonals; there are m - 1 circulants.

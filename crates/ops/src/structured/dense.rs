@@ -12,13 +12,12 @@ use crate::{
 };
 use linwright_tensor::kernels::gemm::{Arg, Weight, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
 
 /// Options of [`Dense`]: none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseSpec {}
 

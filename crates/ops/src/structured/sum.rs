@@ -29,11 +29,10 @@ use crate::{
 };
 use linwright_tensor::kernels::elementwise::add_rows;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of [`Sum`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SumSpec {
     /// The terms, at least one, all linear.

@@ -103,6 +103,7 @@ mod tests {
 
     /// Options of text that name no file: names of things, lists of numbers, sizes, titles.
     const WORDS: &[&str] = &[
+        "attention_layers",
         "base_model",
         "batch_size",
         "chat_template_args",
@@ -127,7 +128,9 @@ mod tests {
         "leave_out",
         "lnum",
         "max_memory",
+        "method_options",
         "metric",
+        "mlp_layers",
         "operator",
         "prompt",
         "relevant",
@@ -135,10 +138,11 @@ mod tests {
         "separator",
         "set",
         "shard_size",
-        "size",
+        "site",
         "sites",
         "species",
         "system_instruction",
+        "targets",
         "tensor",
         "text_field",
         "title",

@@ -2,9 +2,8 @@
 
 use super::edits::Edits;
 use super::memory::{Means, Peak};
-use super::recovery;
 use super::run::Done;
-use super::spec::Spec;
+use super::{Compress, recovery};
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Outcome};
 use linwright_compress::pipeline::SiteOutcome;
@@ -175,7 +174,7 @@ fn estimate_with(estimate: &Estimate, memory: u64, evaluation: f64) -> Vec<Block
 
 /// The estimated cost of a plan, and of a recovery after it.
 pub(super) fn dry_run(
-    spec: &Spec,
+    job: &Compress,
     edits: &Edits,
     (peak, evaluation): (Peak, f64),
     means: &Means<'_>,
@@ -188,7 +187,7 @@ pub(super) fn dry_run(
     let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
     let estimate = estimate(plan, model, examples, &mut Rates::default())?;
     let mut blocks = estimate_with(&estimate, peak.bytes(), evaluation);
-    let recovery = recovery::estimated(spec.recovery.as_ref(), &estimate, model, calibration)?;
+    let recovery = recovery::estimated(job, &estimate, model, calibration)?;
     if let Some(recovery) = &recovery {
         // Before the table of all sites.
         blocks.insert(1, recovery::estimate_block(recovery));

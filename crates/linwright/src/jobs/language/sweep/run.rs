@@ -97,10 +97,9 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
     slots.check_named(&cut.part)?;
     let sizes = cut.sizes()?;
     Ok(Grid {
-        lnames: slots.lnames(),
-        roles: slots.single_roles(),
-        patterns: slots.sites.clone(),
-        ignore: slots.ignore.clone(),
+        lnames: slots.lname.clone(),
+        roles: slots.roles.clone(),
+        patterns: slots.site.clone(),
         parts: cut.part.clone(),
         layers: slots.layers()?,
         together: slots.all_at_once(),

@@ -223,7 +223,7 @@ fn with_options<R>(
     };
     let laser = LaserOptions {
         scoring: args.laser_scoring,
-        split: args.laser_split,
+        split: args.split,
         new_tokens: args.laser_new_tokens,
         whole_texts,
         ..LaserOptions::default()
