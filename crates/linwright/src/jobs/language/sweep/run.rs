@@ -219,13 +219,11 @@ fn write(
     Ok(text("result.json", format!("{json:#}\n"))?)
 }
 
-/// Removes what a run began that can never be finished, unless it has finished cells beside the
-/// dense model: those took time, and another run can use them.
+/// Removes what a run began that can never be finished, unless it has more finished pieces than the
+/// dense model, which comes first: those took time.
 pub(crate) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failure {
-    let entries = directory.pieces().entries().unwrap_or_default();
-    let count = |kind: &str| entries.iter().filter(|entry| entry.kind == kind).count();
-    // Sweeps and studies keep the dense model as a cell, too.
-    if failure.is_for_good() && count("cell") <= 1 && count("compared") == 0 {
+    let pieces = directory.pieces().entries().unwrap_or_default();
+    if failure.is_for_good() && pieces.len() <= 1 {
         directory.discard();
     }
     failure
@@ -249,4 +247,37 @@ fn result(
     Ok(json!({
         "model": opened.model.place.name, "sweep": sweep, "provenance": provenance, "seconds": seconds,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::kit::FailureKind;
+    use linwright_evaluate::EvaluationError;
+    use linwright_run::{Fingerprint, PieceKey};
+
+    /// Whether a new run with so many finished cells is there after a failure.
+    fn stays(cells: u32, failure: Failure) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let directory = RunDirectory::open(&path, &Fingerprint::of(&[("a", &1)])).unwrap();
+        for cell in 0..cells {
+            let key = PieceKey::new("cell", Fingerprint::of(&[("cell", &cell)]));
+            directory.pieces().put(&key, &[b"{}"]).unwrap();
+        }
+        drop(left_nothing(&directory, failure));
+        drop(directory);
+        path.exists()
+    }
+
+    #[test]
+    fn finished_cells_stay_after_an_error_that_would_come_again() {
+        let lost = || EvaluationError::NonFinite { place: "a".into(), token: 0, found: f64::NAN };
+        assert!(
+            !stays(0, lost().into()) && !stays(1, lost().into()),
+            "nothing, or the dense model"
+        );
+        assert!(stays(2, lost().into()));
+        assert!(stays(1, Failure::new(FailureKind::General, "a disk")), "the same command resumes");
+    }
 }
