@@ -499,7 +499,7 @@ def main():
     parser.add_argument("file", nargs="*", type=Path)
     parser.add_argument("--names", type=Path, default=NAMES)
     parser.add_argument("--numbers", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if len(options.file) > (2 if options.verb == "compare" else 1):
         parser.error("too many files")
     path, now = [*options.file, *(DEFAULT, NOW)[len(options.file) :]]
