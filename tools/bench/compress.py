@@ -43,7 +43,7 @@ def main():
     for method in args.methods:
         cost = child.run_json([
             args.linwright, "compress", args.model, *METHODS[method], "--layers", args.layer,
-            "--targets", "query,key,value", "--heal", "ridge", "--dataset", args.text,
+            "--roles", "query,key,value", "--heal", "ridge", "--calibration", args.text,
             "--num-tokens", args.tokens, "--bos", "never", "--output", output, "--force",
             "--threads", args.threads, "--json", "--quiet"])
         shutil.rmtree(output)

@@ -86,7 +86,7 @@ def main():
     output = args.work / "decomposed"
     ours = child.run_json([
         args.linwright, "compress", args.model, "--method", args.method, "--keep", args.keep,
-        "--dataset", args.text, "--num-tokens", args.tokens, "--seq-len", args.window,
+        "--calibration", args.text, "--num-tokens", args.tokens, "--seq-len", args.window,
         "--bos", "never", "--heal", "none", "--output", output, "--force",
         "--threads", args.threads, "--json", "--quiet"])
     shutil.rmtree(output)

@@ -178,8 +178,8 @@ def ours_swept(args, path, name):
     output = args.work / "sweep"
     shutil.rmtree(output, ignore_errors=True)
     cost = child.run_json([
-        args.linwright, "sweep", path, "--lname", "fc_in,fc_out", "--lnum", f"{LAYERS[0]}-{LAYERS[-1]}",
-        "--rate", ",".join(map(str, RATES)), "--task", "fever", "--data", f"fever={name}",
+        args.linwright, "sweep", path, "--roles", "fc_in,fc_out", "--layers", f"{LAYERS[0]}-{LAYERS[-1]}",
+        "--size", "rate=" + ",".join(map(str, RATES)), "--task", "fever", "--data", f"fever={name}",
         "--no-split", "--bos", "never", "--no-cache", "--threads", args.threads, "-o", output, "--json",
         "--quiet"])
     return cost

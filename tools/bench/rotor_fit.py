@@ -171,8 +171,8 @@ def ours(args):
     """Seconds and errors of the fits of Linwright, and what the whole command cost."""
     output = args.work / "rotors"
     cost = child.run_json([
-        args.linwright, "compress", args.model, "--method", "rotor", "--epochs", args.epochs,
-        "--targets", ",".join(args.parts), "--layers", "0", "--dataset", f"{args.model}/text.txt",
+        args.linwright, "compress", args.model, "--method", f"rotor:epochs={args.epochs}",
+        "--roles", ",".join(args.parts), "--layers", "0", "--calibration", f"{args.model}/text.txt",
         "--num-tokens", args.tokens, "--seq-len", 128, "--bos", "never", "--heal", "none",
         "--output", output, "--force", "--threads", args.threads, "--json", "--quiet"])
     shutil.rmtree(output)

@@ -1,6 +1,6 @@
 """Loads models that Linwright saved in dense form into transformers, and compares what they say.
 
-    python tools/parity/dense_export.py --work /tmp/parity [--model DIR --dataset FILE.jsonl]
+    python tools/parity/dense_export.py --work /tmp/parity [--model DIR --calibration FILE.jsonl]
 
 For tiny random checkpoints of each family, which transformers makes here, and for the model that is
 given, layers are replaced by `linwright compress --form dense --dtype f32`. The result must load in
@@ -28,7 +28,7 @@ WINDOW = 64
 LENGTHS = (2, 2, 2, 2, 3, 5, 17, 40, 64, 64)
 TINY = dict(hidden_size=64, intermediate_size=112, num_hidden_layers=3, vocab_size=VOCAB,
             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128)
-QKV = ("--layers", "1,2", "--targets", "query,key,value")
+QKV = ("--layers", "1,2", "--roles", "query,key,value")
 # What is replaced, by what, and how the output projection heals.
 METHODS = {
     "low rank, o_proj ridge": ("--method", "low-rank", "--rank", "4", *QKV),
@@ -123,7 +123,7 @@ def compare(args, name, model, dataset, documents):
     agree = True
     for method, options in METHODS.items():
         output = args.work / "compressed"
-        run(args.linwright, "compress", model, *options, "--dataset", dataset, "--num-tokens",
+        run(args.linwright, "compress", model, *options, "--calibration", dataset, "--num-tokens",
             4000, "--seq-len", 64, "--epochs", 2, "--form", "dense", "--dtype", "f32", "--bos",
             "never", "--output", output, "--force")
         dense, _ = load(output)
@@ -147,7 +147,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=pathlib.Path, required=True, help="emptied, then filled")
     parser.add_argument("--model", type=pathlib.Path, help="one more model")
-    parser.add_argument("--dataset", type=pathlib.Path, help="its text, JSONL, scored too")
+    parser.add_argument("--calibration", type=pathlib.Path, help="its text, JSONL, scored too")
     parser.add_argument("--linwright", default="target/release/linwright")
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -26,7 +26,7 @@ ROWS = [
     ("random components", 0.8, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.8", "--intervention", "random-k"]),
     (SHORT[0], 0.5, ["compress", "--keep", "0.5"]),
     (SHORT[1], 0.5, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.5"]),
-    ("diagonal plus low rank", 0.5, ["compress", "--operator", "diagonal_low_rank", "--keep", "0.5"]),
+    ("diagonal plus low rank", 0.5, ["compress", "--method", "diagonal_low_rank", "--keep", "0.5"]),
     ("block-diagonal, trained", 0.5, ["compress", "--method", "block_hadamard", "--keep", "0.5"]),
     ("random components", 0.5, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.5", "--intervention", "random-k"]),
 ]
@@ -46,7 +46,7 @@ def printed(args, words, name):
         command = [args.program, words[0], args.model, *words[1:], "--data", f"stsb={args.pairs}", "--json", "-q"]
         command += ["--output", str(args.output / name), f"--threads={args.threads}"]
         if words[0] == "compress":
-            command += ["--tasks", "stsb", "--dataset", str(args.output / "paragraphs.jsonl")]
+            command += ["--tasks", "stsb", "--calibration", str(args.output / "paragraphs.jsonl")]
         else:
             command += ["--task", "stsb"]
         path.write_text(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)

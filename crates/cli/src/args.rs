@@ -24,35 +24,47 @@ pub(crate) fn within(bounds: RangeInclusive<usize>) -> impl TypedValueParser<Val
 pub(crate) struct Shared {
     /// Number of threads, at most 1024; 0 means RAYON_NUM_THREADS, or all cores. Results do not
     /// depend on it.
-    #[arg(long, global = true, default_value_t = 0,
+    #[arg(long, global = true, help_heading = "All commands", hide_short_help = true, default_value_t = 0,
           value_parser = RangedU64ValueParser::<usize>::new().range(..=MAX_THREADS as u64))]
     pub(crate) threads: usize,
     /// Print only the result, as JSON, on stdout; an error is one line of JSON, the last on stderr.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "All commands", hide_short_help = true)]
     pub(crate) json: bool,
     /// Print no progress and no notes on stderr.
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = "All commands", hide_short_help = true)]
     pub(crate) quiet: bool,
     /// Print details on stderr: time of each step, files read, peak memory, defaults and their
     /// reasons; given twice, also each opened file and the fit of each layer.
-    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    #[arg(short, long, global = true, help_heading = "All commands", hide_short_help = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// Do share i of N of the work, counted from 0, and write it to --output; `linwright merge`
     /// merges all shares. Shards of commands with a store share the store; shards of compress,
     /// search and compose run at the same time and exchange results, and the first one writes the
     /// result.
-    #[arg(long, global = true, value_name = "i/N", value_parser = Shard::from_str)]
+    #[arg(long, global = true, help_heading = "All commands", hide_short_help = true, value_name = "i/N", value_parser = Shard::from_str)]
     pub(crate) shard: Option<Shard>,
     /// Run the job on all MPI ranks together: `mpirun -n 4 linwright --mpi compress ...`. Jobs with
     /// shards use a folder next to --output.
     #[cfg(feature = "mpi")]
-    #[arg(long, global = true, conflicts_with_all = ["shard", "print_recipe"])]
+    #[arg(long, global = true, help_heading = "All commands", hide_short_help = true, conflicts_with_all = ["shard", "print_recipe"])]
     pub(crate) mpi: bool,
     /// Print the command as a recipe, and stop.
-    #[arg(long, global = true, alias = "print_recipe")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "All commands",
+        hide_short_help = true,
+        alias = "print_recipe"
+    )]
     pub(crate) print_recipe: bool,
     /// Print progress as plain lines instead of a bar.
-    #[arg(long, global = true, alias = "no_progress")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "All commands",
+        hide_short_help = true,
+        alias = "no_progress"
+    )]
     pub(crate) no_progress: bool,
 }
 

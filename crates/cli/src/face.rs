@@ -32,7 +32,7 @@ impl<J> Deref for Face<J> {
 
 impl<J: Options> Args for Face<J> {
     fn augment_args(command: Command) -> Command {
-        command.args(fields::<J>().iter().map(argument))
+        command.args(arguments_of(&fields::<J>()))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -70,7 +70,22 @@ fn with_arguments(command: Command) -> Command {
     let display = command.get_display_name().and_then(|name| name.strip_prefix("linwright-"));
     let verb = display.and_then(Verb::named).or_else(|| Verb::named(command.get_name()));
     let fields = verb.map(|verb| (verb.fields)()).unwrap_or_default();
-    command.args(fields.iter().map(argument))
+    let command = command.args(arguments_of(&fields));
+    if command.get_arguments().any(clap::Arg::is_hide_short_help_set) {
+        command.after_help("--help lists all options")
+    } else {
+        command
+    }
+}
+
+/// The arguments of options: those that come first, and the others under their headings.
+fn arguments_of(fields: &[Field]) -> Vec<Arg> {
+    let count = fields.iter().filter(|field| !field.is_positional).count();
+    let with_heading = |field: &Field| match field.heading(count) {
+        Some(heading) => argument(field).help_heading(heading).hide_short_help(true),
+        None => argument(field),
+    };
+    fields.iter().map(with_heading).collect()
 }
 
 /// The commands of all jobs; those of a group are subcommands of its word.
@@ -95,6 +110,22 @@ pub(crate) fn verb_of(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatche
     }
     let (rest, given) = given.subcommand()?;
     Some((Verb::named(&format!("{name}-{rest}"))?, given))
+}
+
+/// What became of a flag that the command had; `given` begins with words of a command, after values
+/// of flags of all commands.
+pub(crate) fn renamed(given: &[String], flag: &str) -> Option<String> {
+    let verb = given.iter().enumerate().find_map(|(place, word)| {
+        let next = given.get(place + 1).map_or("", String::as_str);
+        let is_called = |verb: &&Verb| {
+            let words = verb.words();
+            words == *word || words == format!("{word} {next}")
+        };
+        VERBS.iter().find(is_called)
+    })?;
+    let fields = (verb.fields)();
+    let has = |key: &str| fields.iter().any(|field| field.key == key);
+    linwright::jobs::renamed(&verb.words(), flag, &has)
 }
 
 /// The job described by the arguments of its command.
@@ -128,7 +159,9 @@ fn value(matches: &ArgMatches, field: &Field) -> Value {
 fn argument(field: &Field) -> Arg {
     let name = field.value_name.clone().unwrap_or_else(|| field.key.to_uppercase());
     let arg = Arg::new(field.key.clone())
-        .help(field.help.trim_end_matches('.').to_owned())
+        .help(field.short_help())
+        .long_help(field.long_help())
+        .hide_possible_values(true)
         .conflicts_with_all(&field.conflicts)
         .requires_all(&field.requires)
         .allow_hyphen_values(field.takes_hyphens);
@@ -160,7 +193,9 @@ fn argument(field: &Field) -> Arg {
 /// The parser of one value.
 fn parser(kind: &Kind) -> ValueParser {
     match kind {
-        Kind::Flag | Kind::Text => ValueParser::new(StringValueParser::new().map(Value::from)),
+        Kind::Flag | Kind::Text | Kind::Term(_) => {
+            ValueParser::new(StringValueParser::new().map(Value::from))
+        }
         Kind::Integer { min, max } => {
             let (within, expected) = (*min..=*max, kind.expected());
             ValueParser::new(move |text: &str| match text.parse::<u64>() {
@@ -196,7 +231,9 @@ fn number(text: &str, within: &RangeInclusive<f64>, expected: &str) -> Result<Va
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright::jobs::{STREAMED, Sweep, VERBS, arguments, command as shell_command};
+    use linwright::jobs::{
+        Catalogue, Key, STREAMED, Sweep, VERBS, ValueKind, arguments, command as shell_command,
+    };
 
     /// A value of an option that is not its default.
     fn sample(field: &Field) -> Value {
@@ -207,12 +244,22 @@ mod tests {
             (None, Kind::Number { .. }) => 0.5.into(),
             (None, Kind::Text) => "a b,c".into(),
             (None, Kind::Named(names)) => names.last().unwrap().name.as_str().into(),
+            (None, Kind::Term(catalogue)) => term(catalogue).into(),
         };
         match field.is_list {
             true if field.kind == Kind::Text && field.is_delimited => vec!["a", "b c"].into(),
             true => vec![one].into(),
             false => one,
         }
+    }
+
+    /// A term with an option.
+    fn term(catalogue: &Catalogue) -> String {
+        let with_number = catalogue.entries.iter().rev().find_map(|entry| {
+            let is_number = |key: &&Key| matches!(key.kind, ValueKind::Integer { .. });
+            Some(format!("{}:{}=3", entry.name, entry.keys.iter().find(is_number)?.name))
+        });
+        with_number.unwrap()
     }
 
     fn parsed(verb: &Verb, arguments: &[String]) -> Result<Box<dyn AnyJob>, Error> {
@@ -363,7 +410,7 @@ mod tests {
                 let is_bounded = match field.kind {
                     Kind::Integer { max, .. } => max < 1 << 31 || max == u64::MAX,
                     Kind::Number { min, max } => min >= -1e12 && max <= 1e38,
-                    Kind::Flag | Kind::Text | Kind::Named(_) => continue,
+                    Kind::Flag | Kind::Text | Kind::Named(_) | Kind::Term(_) => continue,
                 };
                 assert!(is_bounded, "{} of {}", field.key, verb.name);
                 NUMBERS.iter().for_each(|text| check_number(verb, &field, text));
@@ -376,10 +423,10 @@ mod tests {
     #[test]
     fn a_job_is_a_shell_command() {
         let options = serde_json::json!({
-            "model": "pocket", "title": "it's", "rate": "9.9,8", "no-share": true, "lname": "q-proj",
+            "model": "pocket", "title": "it's", "size": "rate=9.9,8", "no-share": true, "roles": "q-proj",
         });
         let job: Sweep = read(options.as_object().unwrap()).unwrap();
-        let line = "linwright sweep pocket --lname=q_proj --rate=9.9,8 --no-share \
+        let line = "linwright sweep pocket --roles=q_proj --size=rate=9.9,rate=8 --no-share \
                     '--title=it'\\''s'";
         assert_eq!(shell_command(&job), line);
     }
@@ -387,10 +434,10 @@ mod tests {
     #[test]
     fn wrong_values_name_their_option() {
         for (given, expected) in [
-            (["--rate=nan", "--lnum=1"], "not finite"),
-            (["--max-length=1", "--lnum=1"], "expected a whole number from 2 to 16777216"),
-            (["--batch-size=none", "--lnum=1"], "--batch-size is \"none\": expected auto"),
-            (["--intervention=none", "--lnum=1"], "possible values: rank-reduction"),
+            (["--size=rate=nan", "--layers=1"], "expected keep=SHARE, rank=N"),
+            (["--max-length=1", "--layers=1"], "expected a whole number from 2 to 16777216"),
+            (["--batch-size=none", "--layers=1"], "--batch-size is \"none\": expected auto"),
+            (["--intervention=none", "--layers=1"], "possible values: rank-reduction"),
             (["--cache=a", "--no-cache"], "cannot be used with"),
         ] {
             let words = [&["pocket".to_owned()], &given.map(str::to_owned)[..]].concat();

@@ -14,12 +14,13 @@ mod interrupt;
 #[cfg(feature = "mpi")]
 mod ranks;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use command_line::Cli;
 use commands::{Command, Own};
 use failure::{Failure, Kind, report};
 use linwright::run::{is_plain, shown, shown_message};
-use std::io::ErrorKind;
+use std::io;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -28,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(said) => return not_run(&readable(said)),
+        Err(said) => return not_run(&renamed(&said).unwrap_or_else(|| readable(said))),
     };
     #[cfg(feature = "mpi")]
     if cli.shared.mpi {
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
 fn not_run(said: &clap::Error) -> ExitCode {
     if !said.use_stderr() {
         return match said.print() {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 report(&Failure::io("standard output", &error), false)
             }
             _ => ExitCode::SUCCESS,
@@ -65,6 +66,17 @@ fn not_run(said: &clap::Error) -> ExitCode {
     // clap prints with colours on a terminal; if printing fails, the exit code remains.
     let _ = said.print();
     ExitCode::from(Kind::Usage as u8)
+}
+
+/// What to type instead of an option that the command had under another name.
+fn renamed(said: &clap::Error) -> Option<clap::Error> {
+    let Some(ContextValue::String(flag)) = said.get(ContextKind::InvalidArg) else { return None };
+    if said.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let given = std::env::args().skip(1).filter(|word| !word.starts_with('-'));
+    let told = face::renamed(&given.collect::<Vec<_>>(), flag)?;
+    Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("{flag} {told}\n")))
 }
 
 /// The same error with escaped arguments, since clap quotes them verbatim.

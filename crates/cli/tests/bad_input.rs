@@ -10,7 +10,7 @@ const WEIGHTS: &str = "model/model.safetensors";
 const CONFIG: &str = "model/config.json";
 const QUERY: &str = "model.layers.0.self_attn.q_proj.weight";
 const EVAL: &str = "eval model --text text.jsonl --window 64";
-const COMPRESS: &str = "compress model --keep 0.5 --dataset calibration.jsonl -o out";
+const COMPRESS: &str = "compress model --keep 0.5 --calibration calibration.jsonl -o out";
 const RUN: &str = "run -r tiny.yaml -o out";
 
 /// What is done to a good workshop, the command, and what must come of it.
@@ -327,42 +327,42 @@ fn options() -> Vec<Case> {
         case(
             "a layer out of range",
             |_| {},
-            "compress model --keep 0.5 --layers 1,2 --dataset calibration.jsonl -o out",
+            "compress model --keep 0.5 --layers 1,2 --calibration calibration.jsonl -o out",
             2,
             &["layer 2 is out of range", "0 to 1"],
         ),
         case(
             "keep out of range",
             |_| {},
-            "compress model --keep 1.5 --dataset calibration.jsonl -o out",
+            "compress model --keep 1.5 --calibration calibration.jsonl -o out",
             2,
             &["'1.5'", "--keep", "from 0 to 1"],
         ),
         case(
             "keep that is no number",
             |_| {},
-            "compress model --keep NaN --dataset calibration.jsonl -o out",
+            "compress model --keep NaN --calibration calibration.jsonl -o out",
             2,
             &["--keep", "not finite"],
         ),
         case(
             "a rank that saves nothing",
             |_| {},
-            "compress model --rank 16 --dataset calibration.jsonl -o out",
+            "compress model --rank 16 --calibration calibration.jsonl -o out",
             2,
             &["rank 16", "largest rank with fewer parameters is 15"],
         ),
         case(
             "rank zero",
             |_| {},
-            "compress model --rank 0 --dataset calibration.jsonl -o out",
+            "compress model --rank 0 --calibration calibration.jsonl -o out",
             2,
             &["rank is 0"],
         ),
         case(
             "the dense form of a rotor network",
             |_| {},
-            "compress model --method rotor --form dense --dataset calibration.jsonl -o out",
+            "compress model --method rotor --form dense --calibration calibration.jsonl -o out",
             2,
             &["rotor", "--form native"],
         ),
@@ -376,21 +376,21 @@ fn options() -> Vec<Case> {
         case(
             "calibration windows longer than the model",
             long_documents,
-            "compress model --keep 0.5 --seq-len 300 --dataset calibration.jsonl -o out",
+            "compress model --keep 0.5 --seq-len 300 --calibration calibration.jsonl -o out",
             2,
             &["300", "256 positions"],
         ),
         case(
             "calibration windows of nothing",
             |_| {},
-            "compress model --keep 0.5 --seq-len 0 --dataset calibration.jsonl -o out",
+            "compress model --keep 0.5 --seq-len 0 --calibration calibration.jsonl -o out",
             2,
             &["--seq-len"],
         ),
         case(
             "no epochs",
             |_| {},
-            "compress model --method rotor --epochs 0 --dataset calibration.jsonl -o out",
+            "compress model --method rotor:epochs=0 --calibration calibration.jsonl -o out",
             2,
             &["--epochs"],
         ),
@@ -404,25 +404,25 @@ fn method_options() -> Vec<Case> {
             "layers measured in a model that stays in its files",
             |_| {},
             "compress model --keep 0.5 --allocate sensitivity --offload \
-             --dataset calibration.jsonl -o out",
+             --calibration calibration.jsonl -o out",
             2,
             &["the weights stay in files", "--allocate spectrum"],
         ),
         case(
             "a shrinkage that is not a share",
             |_| {},
-            "compress model --method feature --keep 0.5 --shrinkage 1.5 \
-             --dataset calibration.jsonl -o out",
+            "compress model --method feature:shrinkage=1.5 --keep 0.5 \
+             --calibration calibration.jsonl -o out",
             2,
-            &["'1.5'", "--shrinkage", "from 0 to 1"],
+            &["shrinkage", "1.5"],
         ),
         case(
             "the option of another method",
             |_| {},
-            "compress model --method asvd --keep 0.5 --whitening cholesky \
-             --dataset calibration.jsonl -o out",
+            "compress model --method asvd:whitening=cholesky --keep 0.5 \
+             --calibration calibration.jsonl -o out",
             2,
-            &["--whitening goes with --method whitened_svd"],
+            &["asvd has no option whitening; nearest are alpha"],
         ),
     ]
 }
@@ -448,7 +448,7 @@ fn flags() -> Vec<Case> {
         case(
             "an operator without its size",
             |_| {},
-            "compress model --method diagonal_low_rank --dataset calibration.jsonl -o out",
+            "compress model --method diagonal_low_rank --calibration calibration.jsonl -o out",
             2,
             &["diagonal_low_rank", "needs a size", "--keep SHARE"],
         ),
@@ -456,7 +456,7 @@ fn flags() -> Vec<Case> {
         case(
             "a role that no layer has",
             |_| {},
-            "compress model --keep 0.5 --targets head --dataset calibration.jsonl -o out",
+            "compress model --keep 0.5 --roles head --calibration calibration.jsonl -o out",
             2,
             &["head", "query"],
         ),
@@ -625,7 +625,7 @@ fn outputs() -> Vec<Case> {
         case(
             "an output under a file",
             |_| {},
-            "compress model --keep 0.5 --dataset calibration.jsonl -o text.jsonl/out",
+            "compress model --keep 0.5 --calibration calibration.jsonl -o text.jsonl/out",
             1,
             &["text.jsonl"],
         ),
@@ -639,7 +639,7 @@ fn outputs() -> Vec<Case> {
         case(
             "an output without a name",
             |_| {},
-            "compress model --keep 0.5 --dataset calibration.jsonl -o ..",
+            "compress model --keep 0.5 --calibration calibration.jsonl -o ..",
             2,
             &["..", "contains the input"],
         ),

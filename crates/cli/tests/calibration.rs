@@ -13,7 +13,7 @@ fn piqa(w: &Workshop, name: &str, range: std::ops::Range<usize>) {
 }
 
 /// A compression by one small fit.
-const COMPRESS: &str = "compress model --rank 1 --targets output --layers 0 --num-tokens 300 --seq-len 16 --force -o out";
+const COMPRESS: &str = "compress model --rank 1 --roles output --layers 0 --num-tokens 300 --seq-len 16 --force -o out";
 
 fn record(found: &Value) -> &Value {
     &found["calibration"]
@@ -24,7 +24,7 @@ fn results_tell_where_calibration_text_is_from() {
     let w = Workshop::new();
     piqa(&w, "train.jsonl", 0..40);
     let of = |dataset: &str| {
-        let found = w.ok_json(&format!("{COMPRESS} --dataset {dataset}"));
+        let found = w.ok_json(&format!("{COMPRESS} --calibration {dataset}"));
         assert_eq!(w.json("out/results.json")["calibration"], *record(&found), "{dataset}");
         record(&found).clone()
     };
@@ -42,7 +42,7 @@ fn results_tell_where_calibration_text_is_from() {
     assert!(own.get("data").is_none());
     assert_eq!(of("samples --seed 3"), own);
     assert_ne!(of("samples --seed 4")["fingerprint"], own["fingerprint"]);
-    let told = w.ok(&format!("{COMPRESS} --dataset samples --dry-run"));
+    let told = w.ok(&format!("{COMPRESS} --calibration samples --dry-run"));
     assert!(told.contains("time: about"), "{told}");
 }
 
@@ -51,17 +51,16 @@ fn a_task_may_calibrate_and_another_part_of_it_evaluate() {
     let w = Workshop::new();
     piqa(&w, "train.jsonl", 0..30);
     piqa(&w, "valid.jsonl", 100..120);
-    let both =
-        "--dataset task:piqa --data piqa:train=train.jsonl --data piqa=valid.jsonl --tasks piqa";
+    let both = "--calibration task:piqa --data piqa:train=train.jsonl --data piqa=valid.jsonl --tasks piqa";
     let found = w.ok_json(&format!("{COMPRESS} {both}"));
     assert_eq!(record(&found)["data"][0]["split"], "train");
     assert_eq!(found["results"][0]["counts"]["items"], 20);
     // Only the calibration reads the data of its task.
     w.ok(&format!(
-        "{COMPRESS} --dataset task:piqa --data piqa:train=train.jsonl --questions questions.jsonl"
+        "{COMPRESS} --calibration task:piqa --data piqa:train=train.jsonl --questions questions.jsonl"
     ));
     w.fails(
-        &format!("{COMPRESS} --dataset task:piqa --data piqa=valid.jsonl --data pika=train.jsonl --questions questions.jsonl"),
+        &format!("{COMPRESS} --calibration task:piqa --data piqa=valid.jsonl --data pika=train.jsonl --questions questions.jsonl"),
         2,
         &["--data names pika"],
     );
@@ -71,7 +70,7 @@ fn a_task_may_calibrate_and_another_part_of_it_evaluate() {
 fn documents_of_the_evaluation_in_the_calibration_text_are_told() {
     let w = Workshop::new();
     piqa(&w, "valid.jsonl", 0..5);
-    let same = "--dataset task:piqa --data piqa=valid.jsonl --tasks piqa";
+    let same = "--calibration task:piqa --data piqa=valid.jsonl --tasks piqa";
     let told = w.run(&format!("{COMPRESS} {same}"));
     let warning = "warning: piqa: 5 of 5 documents share 13 consecutive words, or all of theirs, \
                    with the calibration text, so its scores may be too good";
@@ -80,7 +79,7 @@ fn documents_of_the_evaluation_in_the_calibration_text_are_told() {
     let shared = json!([{"task": "piqa", "documents": 5, "overlapping": 5, "words": 13}]);
     assert_eq!(w.json("out/results.json")["calibration"]["overlap"], shared);
     let other =
-        w.run(&format!("{COMPRESS} --dataset samples --data piqa=valid.jsonl --tasks piqa"));
+        w.run(&format!("{COMPRESS} --calibration samples --data piqa=valid.jsonl --tasks piqa"));
     assert!(other.code == Some(0) && !other.stderr.contains("warning"), "{}", other.stderr);
 }
 
@@ -88,12 +87,12 @@ fn documents_of_the_evaluation_in_the_calibration_text_are_told() {
 fn a_search_calibrates_on_samples_and_on_tasks() {
     let w = Workshop::new();
     piqa(&w, "train.jsonl", 0..40);
-    let args = "search model --lname fc_in --lnum 0 --ranks 1 --text text.jsonl --window 8 \
+    let args = "search model --roles fc_in --layers 0 --ranks 1 --text text.jsonl --window 8 \
                 --num-tokens 600 --seq-len 16 --force -o out";
-    let found = w.ok_json(&format!("{args} --dataset samples --seed 2"));
+    let found = w.ok_json(&format!("{args} --calibration samples --seed 2"));
     assert_eq!((&record(&found)["kind"], &record(&found)["seed"]), (&json!("samples"), &json!(2)));
     assert!(w.text("out/report.md").contains("documents written by the model"));
-    let found = w.ok_json(&format!("{args} --dataset task:piqa --data piqa:train=train.jsonl"));
+    let found = w.ok_json(&format!("{args} --calibration task:piqa --data piqa:train=train.jsonl"));
     assert_eq!(record(&found)["name"], "piqa");
     assert_eq!(w.json("out/results.json")["calibration"], *record(&found));
 }
@@ -105,7 +104,7 @@ fn calibration_text_that_cannot_be_is_refused_before_any_work() {
     for (dataset, code, words) in [
         ("task:pika", 2, &["no task is called \"pika\""][..]),
         ("task:piqa", 1, &["--data piqa:train=FILE"]),
-        ("task:stsb --data stsb=pairs.tsv", 2, &["stsb has no correct answers", "--dataset"]),
+        ("task:stsb --data stsb=pairs.tsv", 2, &["stsb has no correct answers", "--calibration"]),
         ("task:multiple_choice", 2, &["--data multiple_choice=FILE"]),
         ("combination", 1, &["--data piqa:train=FILE"]),
         ("combination --seq-len 64", 2, &["4 texts of 64", "--num-tokens 384"]),
@@ -115,7 +114,7 @@ fn calibration_text_that_cannot_be_is_refused_before_any_work() {
         let before = w.names();
         let window = if dataset.contains("--seq-len") { "" } else { "--seq-len 16" };
         let options = COMPRESS.replace("--seq-len 16", window);
-        let told = w.fails(&format!("{options} --dataset {dataset}"), code, words);
+        let told = w.fails(&format!("{options} --calibration {dataset}"), code, words);
         assert!(!told.contains("fitting"), "{told}");
         assert_eq!(w.names(), before, "{dataset}");
     }

@@ -4,7 +4,7 @@ use crate::recipes::differences;
 use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
-const CALIBRATION: &str = "--dataset calibration.jsonl --num-tokens 2000 --seq-len 64";
+const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
 const TEXT: &str = "--text text.jsonl --window 64";
 
 /// The cells of a result as method, size and what was found.
@@ -105,7 +105,7 @@ fn the_best_model_is_saved_and_scores_as_it_was_told() {
     let w = Workshop::new();
     let args = format!(
         "compare model --keep 0.6 --methods low_rank,svd --no-controls {TEXT} {CALIBRATION} --layers 0 \
-         --targets up,down -o out"
+         --roles up,down -o out"
     );
     let found = w.ok_json(&format!("{args} --save-best best --form native --dtype f32 --force"));
     assert_eq!(cells(&found).len(), 2);
@@ -127,7 +127,7 @@ fn the_best_model_is_saved_and_scores_as_it_was_told() {
     assert_eq!(bytes(&found), 2 * bytes(&halves));
     // Methods that narrow whole layers do not suit a subset of roles, and this is reported.
     let shown = w.ok(&format!(
-        "compare model --keep 0.6 --methods width --no-controls {TEXT} {CALIBRATION} --targets up -o none"
+        "compare model --keep 0.6 --methods width --no-controls {TEXT} {CALIBRATION} --roles up -o none"
     ));
     assert!(shown.contains("width at 0.6: no model"), "{shown}");
 }
@@ -188,8 +188,8 @@ fn what_is_missing_of_a_comparison_is_one_candidate() {
 fn every_model_is_trained_alike_and_methods_take_their_options() {
     let w = Workshop::new();
     let line = format!(
-        "compare model --keep 0.6 --methods low_rank,modegpt,width --method-options \
-         {{\"modegpt\":{{\"temperature\":0}}}} {TEXT} {CALIBRATION}"
+        "compare model --keep 0.6 --methods low_rank,modegpt:temperature=0,width \
+         {TEXT} {CALIBRATION}"
     );
     let plain = w.ok_json(&format!("{line} -o plain"));
     let trained = w.ok_json(&format!("{line} --recover 8 --recover-rate 0.003 -o trained"));
@@ -251,14 +251,14 @@ fn bad_comparisons_are_refused_before_any_work() {
         (TEXT.to_owned(), vec!["no calibration text"]),
         (format!("--methods nothing {TEXT}"), vec!["nothing"]),
         (format!("--save-best out/best {TEXT} {CALIBRATION}"), vec!["--save-best"]),
-        (format!("--method-options modegpt {TEXT} {CALIBRATION}"), vec!["--method-options"]),
+        (format!("--methods modegpt:3 {TEXT} {CALIBRATION}"), vec!["--methods", "no option 3"]),
         (
-            format!("--method-options {{\"rotor\":{{\"layers\":2}}}} {TEXT} {CALIBRATION}"),
-            vec!["rotor is not compared", "low_rank"],
+            format!("--methods svd,asvd:alpha=1,asvd:alpha=0.5 {TEXT} {CALIBRATION}"),
+            vec!["asvd:alpha=1 and asvd:alpha=0.5 are one row"],
         ),
         (
-            format!("--method-options {{\"modegpt\":{{\"heat\":2}}}} {TEXT} {CALIBRATION}"),
-            vec!["modegpt", "unknown field `heat`"],
+            format!("--methods modegpt:heat=2 {TEXT} {CALIBRATION}"),
+            vec!["modegpt has no option heat", "temperature"],
         ),
         (format!("--recover 0 {TEXT} {CALIBRATION}"), vec!["0"]),
     ] {
@@ -342,17 +342,10 @@ fn a_budget_with_an_evaluation_text_fits_to_the_other_text() {
     let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
     let rest = CALIBRATION.split_once(calibration).unwrap().1;
     let args = format!("compress model --budget 0.6 --allocate uniform{rest}");
-    let two = w.ok_json(&format!("{args} --text {calibration} --eval {text} -o two"));
-    let same = w.ok_json(&format!("{args} --dataset {calibration} --text {text} -o same"));
-    for found in ["budget", "calibration", "results", "dense"] {
-        assert_eq!(two[found], same[found], "{found}");
-    }
-    for (options, words) in [
-        (format!("--text {calibration} --dataset {calibration}"), ["--eval", "--dataset"]),
-        (String::new(), ["--eval", "--text"]),
-    ] {
-        w.fails(&format!("{args} {options} --eval {text} -o none"), 2, &words);
-    }
-    let unfit = format!("compress model --keep 0.6 --text {calibration} --eval {text} -o none");
-    w.fails(&unfit, 2, &["--eval", "budget"]);
+    let found = w.ok_json(&format!("{args} --calibration {calibration} --text {text} -o out"));
+    assert_eq!(found["calibration"]["name"], calibration, "{found}");
+    assert!(found["budget"]["tried"][0]["loss"].as_f64().unwrap() > 0.0);
+    assert!(found["results"].as_array().is_some_and(|results| !results.is_empty()), "{found}");
+    let told = ["--eval was renamed: --calibration", "--text"];
+    w.fails(&format!("{args} --text {calibration} --eval {text} -o none"), 2, &told);
 }

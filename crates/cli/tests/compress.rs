@@ -4,7 +4,7 @@ use crate::workshop::Workshop;
 use linwright::compress::{MethodSpec, Plan};
 use serde_json::{Value, json};
 
-const DATA: &str = "--dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
+const DATA: &str = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
 
 /// Operators of the sites of a model, by `inspect --slots`.
 fn operators(w: &Workshop, model: &str) -> Vec<(String, String, u64)> {
@@ -65,8 +65,8 @@ fn keep_on_all_linears_saves_its_share_and_shows_it() {
 #[test]
 fn a_dense_form_keeps_the_names_and_shapes_of_the_model() {
     let w = Workshop::new();
-    for method in ["low-rank --rank 4", "block-hadamard --epochs 1"] {
-        let targets = "--targets query,key,value --form dense --dtype f32 --force";
+    for method in ["low-rank --rank 4", "block-hadamard:epochs=1"] {
+        let targets = "--roles query,key,value --form dense --dtype f32 --force";
         let plan = format!("compress model --method {method} {targets} {DATA}");
         w.ok(&format!("{plan} -o dense"));
         assert!(operators(&w, "dense").iter().all(|(_, kind, _)| kind == "dense"));
@@ -77,7 +77,7 @@ fn a_dense_form_keeps_the_names_and_shapes_of_the_model() {
             result["results"]["text"]["token_perplexity,none"].as_f64().unwrap()
         };
         w.ok(&format!(
-            "compress model --method {method} --targets query,key,value --force {DATA} -o native --form native"
+            "compress model --method {method} --roles query,key,value --force {DATA} -o native --form native"
         ));
         let (dense, native) = (perplexity("dense"), perplexity("native"));
         assert!((dense / native - 1.0).abs() < 1e-4, "{method}: {dense} and {native}");
@@ -87,7 +87,7 @@ fn a_dense_form_keeps_the_names_and_shapes_of_the_model() {
 #[test]
 fn rotor_networks_go_where_they_are_asked_for_and_the_output_heals() {
     let w = Workshop::new();
-    let plan = format!("compress model --method rotor --epochs 1 --targets query,key {DATA}");
+    let plan = format!("compress model --method rotor:epochs=1 --roles query,key {DATA}");
     for (heal, healed) in [("ridge", true), ("trained", true), ("none", false)] {
         let json = w.ok_json(&format!("{plan} --layers 1 --heal {heal} -o {heal}"));
         let sites = json["sites"].as_array().unwrap();
@@ -109,18 +109,18 @@ fn any_operator_replaces_layers_is_saved_and_evaluated() {
     let specs = [
         ("--method monarch", "monarch"),
         ("--method diagonal_low_rank --keep 0.5", "diagonal_low_rank"),
-        ("--operator kronecker", "kronecker"),
+        ("--method structured:operator=kronecker", "kronecker"),
         (
-            r#"--method structured --operator {"kind":"diagonal_low_rank","rank":2}"#,
+            r#"--method structured:operator={"kind":"diagonal_low_rank","rank":2}"#,
             "diagonal_low_rank",
         ),
         (
-            r#"--operator {"kind":"sum","terms":[{"kind":"monarch"},{"kind":"low_rank","rank":1}]}"#,
+            r#"--method structured:operator={"kind":"sum","terms":[{"kind":"monarch"},{"kind":"low_rank","rank":1}]}"#,
             "sum",
         ),
     ];
     for (method, kind) in specs {
-        let plan = format!("compress model {method} --layers 1 --targets query,up {DATA} --force");
+        let plan = format!("compress model {method} --layers 1 --roles query,up {DATA} --force");
         let json = w.ok_json(&format!("{plan} --form native -o out"));
         for site in json["sites"].as_array().unwrap().iter().filter(|site| site["heals"] == false) {
             let error = site["fit"]["relative_error"].as_f64().unwrap();
@@ -138,8 +138,8 @@ fn any_operator_replaces_layers_is_saved_and_evaluated() {
 #[test]
 fn trained_low_rank_and_storage_types() {
     let w = Workshop::new();
-    let plan = format!("compress model --rank 2 --targets up {DATA} --bos never");
-    let trained = w.ok_json(&format!("{plan} --trained --epochs 2 -o trained"));
+    let plan = format!("compress model --rank 2 --roles up {DATA} --bos never");
+    let trained = w.ok_json(&format!("{plan} --method low_rank:fit=trained,epochs=2 -o trained"));
     let closed = w.ok_json(&format!("{plan} --dtype bf16 -o closed"));
     let error = |json: &Value| json["sites"][0]["fit"]["relative_error"].as_f64().unwrap();
     assert!(error(&closed) <= error(&trained), "closed form is the optimum");
@@ -151,7 +151,7 @@ fn trained_low_rank_and_storage_types() {
 fn a_dry_run_counts_what_the_run_then_does_and_writes_nothing() {
     let w = Workshop::new();
     let before = w.names();
-    let plan = format!("compress model --rank 3 --layers 0-1 --targets query,gate {DATA} -o out");
+    let plan = format!("compress model --rank 3 --layers 0-1 --roles query,gate {DATA} -o out");
     let dry = w.ok_json(&format!("{plan} --dry-run"));
     let shown = w.ok(&format!("{plan} --dry-run"));
     assert!(shown.contains("memory: about") && shown.contains("time: about"), "{shown}");
@@ -167,13 +167,13 @@ fn every_method_takes_a_share_and_a_dry_run_tells_what_it_reaches() {
     let w = Workshop::new();
     for (method, reached) in [
         ("low-rank", 0.2..=0.3),
-        ("low_rank --trained", 0.2..=0.3),
-        ("block-hadamard", 0.25..=0.25),
-        ("block_hadamard", 0.25..=0.25),
-        ("rotor", 0.01..=0.9),
+        ("low_rank:fit=trained,epochs=1", 0.2..=0.3),
+        ("block-hadamard:epochs=1", 0.25..=0.25),
+        ("block_hadamard:epochs=1", 0.25..=0.25),
+        ("rotor:epochs=1", 0.01..=0.9),
         ("monarch", 0.2..=0.4),
         ("kronecker", 0.25..=0.35),
-        ("structured --operator diagonal-low-rank", 0.25..=0.35),
+        ("structured:operator=diagonal-low-rank", 0.25..=0.35),
         ("diagonal_low_rank", 0.25..=0.35),
         ("feature", 0.2..=0.3),
         ("svd", 0.2..=0.3),
@@ -185,7 +185,7 @@ fn every_method_takes_a_share_and_a_dry_run_tells_what_it_reaches() {
     ] {
         // Query and output are square.
         let plan = format!(
-            "compress model --method {method} --keep 0.3 --targets q_proj,o_proj --layers 1 {DATA} --epochs 1 -o out --force"
+            "compress model --method {method} --keep 0.3 --roles q_proj,o_proj --layers 1 {DATA} -o out --force"
         );
         let dry = w.ok_json(&format!("{plan} --dry-run"));
         let sites = dry["estimate"]["sites"].as_array().unwrap();
@@ -194,7 +194,7 @@ fn every_method_takes_a_share_and_a_dry_run_tells_what_it_reaches() {
             assert_eq!(site["asked"], 0.3, "{method}: {site}");
             assert!(reached.contains(&site["reached"].as_f64().unwrap()), "{method}: {site}");
         }
-        if ["monarch", "block_hadamard"].contains(&method) {
+        if ["monarch", "block_hadamard:epochs=1"].contains(&method) {
             let shown = w.ok(&format!("{plan} --dry-run"));
             assert!(shown.contains("asked") && shown.contains("reached"), "{shown}");
             let wet = w.ok_json(&plan);
@@ -210,59 +210,62 @@ fn options_of_a_method_change_its_fits_and_are_in_the_plan() {
     let w = Workshop::new();
     let fitted = |options: &str| {
         let found = w.ok_json(&format!(
-            "compress model --method {options} --keep 0.3 --targets gate --layers 1 {DATA} -o out \
+            "compress model --method {options} --keep 0.3 --roles gate --layers 1 {DATA} -o out \
              --force"
         ));
         let site = &found["sites"][0];
         (found["plan"]["edits"][0]["method"].clone(), site["fit"]["relative_error"].clone())
     };
     for (method, option, key) in [
-        ("feature", "--shrinkage 0.2", "shrinkage"),
-        ("whitened_svd", "--shrinkage 0.2", "shrinkage"),
-        ("swift_svd", "--shrinkage 0.2", "shrinkage"),
-        ("low_rank", "--ridge 0.3", "ridge"),
-        ("asvd", "--alpha 1", "alpha"),
+        ("feature", "shrinkage=0.2", "shrinkage"),
+        ("whitened_svd", "shrinkage=0.2", "shrinkage"),
+        ("swift_svd", "shrinkage=0.2", "shrinkage"),
+        ("low_rank", "ridge=0.3", "ridge"),
+        ("asvd", "alpha=1", "alpha"),
     ] {
-        let (standard, own) = (fitted(method), fitted(&format!("{method} {option}")));
+        let (standard, own) = (fitted(method), fitted(&format!("{method}:{option}")));
         assert!(standard.0[key] != own.0[key], "{method} {option}: {}", own.0);
         assert!(standard.1 != own.1, "{method} {option}: {}", own.1);
     }
     // Both roots have one optimum, and this layer has no bias that the released code could lose.
-    assert_eq!(fitted("whitened_svd --whitening cholesky").0["whitening"], "cholesky");
-    assert_eq!(fitted("feature --compat").0["compat"], true);
+    assert_eq!(fitted("whitened_svd:whitening=cholesky").0["whitening"], "cholesky");
+    assert_eq!(fitted("feature:compat").0["compat"], true);
 }
 
 #[test]
 fn every_method_of_the_registry_is_applied_or_refused_before_any_work() {
     let w = Workshop::new();
     for id in MethodSpec::IDS {
-        let plan = format!(
-            "compress model --method {id} --targets q_proj --layers 1 --epochs 1 --heal none {DATA}"
-        );
-        let sites = |args: &str| w.ok_json(&format!("{plan} {args} -o {id}"))["sites"].clone();
+        let plan =
+            format!("compress model --roles q_proj --layers 1 --heal none {DATA} --method {id}");
+        let sites = |args: &str| w.ok_json(&format!("{plan}{args} -o {id}"))["sites"].clone();
         let before = w.names();
         let sites = match *id {
             "low_rank" | "laser" | "random" | "feature" | "svd" | "whitened_svd" | "asvd"
             | "swift_svd" => {
                 w.fails(&format!("{plan} -o {id}"), 2, &["needs a size: keep, rank", "--keep"]);
                 assert_eq!(w.names(), before);
-                sites("--rho 0.25")
+                sites(" --size rho=0.25")
             }
             "structured" => {
                 w.fails(&format!("{plan} -o {id}"), 2, &["needs an operator"]);
-                w.fails(&format!("{plan} --operator monarch --rho 0.5 -o {id}"), 2, &["keep"]);
+                w.fails(&format!("{plan}:operator=monarch --size rho=0.5 -o {id}"), 2, &["keep"]);
                 assert_eq!(w.names(), before);
-                sites("--operator diagonal_low_rank --rate 8")
+                sites(":operator=diagonal_low_rank --size rate=8")
             }
             "dense" => {
                 w.fails(&format!("{plan} --keep 0.5 -o {id}"), 2, &["leave the size out"]);
                 assert_eq!(w.names(), before);
-                sites("--trained")
+                sites(":fit=trained,epochs=1")
             }
             _ => {
-                w.fails(&format!("{plan} --energy 0.5 -o {id}"), 2, &["has no energy", "keep"]);
+                w.fails(
+                    &format!("{plan} --size energy=0.5 -o {id}"),
+                    2,
+                    &["has no energy", "keep"],
+                );
                 assert_eq!(w.names(), before);
-                sites("")
+                sites(":epochs=1")
             }
         };
         assert_eq!(sites.as_array().unwrap().len(), 1, "{id}");
@@ -276,27 +279,28 @@ fn every_method_of_the_registry_is_applied_or_refused_before_any_work() {
 #[test]
 fn cuts_need_no_text_and_are_those_of_laser() {
     let w = Workshop::new();
-    let cut = w.ok_json("compress model --method laser --rho 0.25 --targets gate -o one");
-    w.ok("laser model --no-cache --lname fc_in --rho 0.25 -o other");
+    let cut = w.ok_json("compress model --method laser --size rho=0.25 --roles gate -o one");
+    w.ok("laser model --no-cache --lname fc_in --size rho=0.25 -o other");
     assert_eq!(w.weights("one"), w.weights("other"));
     let report = &cut["sites"][0]["fit"]["cut"];
     assert_eq!(report["relative_error"], cut["sites"][0]["fit"]["relative_error"]);
     assert!(cut["summary"]["tokens_per_second"].as_f64().unwrap() > 0.0);
-    let dry = "compress model --method laser --intervention dropout --rate 5 -o out --dry-run";
+    let dry = "compress model --method laser:intervention=dropout --size rate=5 -o out --dry-run";
     assert_eq!(w.ok_json(dry)["estimate"]["sites"].as_array().unwrap().len(), 14);
     // With text the error is that of the outputs.
-    let text = w
-        .ok_json(&format!("compress model --method laser --rho 0.25 --targets gate {DATA} -o two"));
+    let text = w.ok_json(&format!(
+        "compress model --method laser --size rho=0.25 --roles gate {DATA} -o two"
+    ));
     assert_eq!(w.weights("one"), w.weights("two"));
     assert_ne!(text["sites"][0]["fit"]["relative_error"], report["relative_error"]);
     for (args, expected) in [
         (
-            "--method rotor --intervention zero --keep 0.5",
-            "--intervention goes with --method laser",
+            "--method rotor:intervention=zero --keep 0.5",
+            "rotor has no option intervention; nearest are",
         ),
-        ("--method laser --intervention dropout --rank 2", "dropout has no rank"),
-        ("--method laser --trained --rank 2", "--trained goes with --method dense or low_rank"),
-        ("--method laser --rank 2 --targets q_proj --heal ridge", "no calibration text"),
+        ("--method laser:intervention=dropout --rank 2", "dropout has no rank"),
+        ("--method laser:fit=trained --rank 2", "laser has no option fit"),
+        ("--method laser --rank 2 --roles q_proj --heal ridge", "no calibration text"),
     ] {
         w.fails(&format!("compress model {args} -o refused"), 2, &[expected]);
     }
@@ -313,8 +317,8 @@ fn sites_are_chosen_by_name_and_sizes_by_spectrum() {
         assert!(sites.iter().all(|site| site["layer"] == 0), "{args}");
         sites.iter().map(|site| site["parameters"].as_u64().unwrap()).sum::<u64>()
     };
-    assert!(chosen("--energy 0.2") <= chosen("--energy 0.3"));
-    let edge = w.ok_json("compress model --method laser --marchenko-pastur --layers 0 -o edge");
+    assert!(chosen("--size energy=0.2") <= chosen("--size energy=0.3"));
+    let edge = w.ok_json("compress model --method laser --size mp --layers 0 -o edge");
     assert_eq!(edge["sites"].as_array().unwrap().len(), 7);
     let wrong = [("--sites *.q_prj", "*.q_prj matches no slot"), ("--ignore re:(", "re:(")];
     for (args, expected) in wrong {
@@ -363,7 +367,7 @@ fn a_plan_gives_layers_their_own_methods_and_sizes() {
         ("--plan plan.json", "no calibration text"),
         ("--plan plan.yaml --keep 0.5", "cannot be used with"),
         ("--plan plan.yaml --seed 3", "cannot be used with"),
-        ("--plan rotor.yaml --form dense --dataset calibration.jsonl", "not linear"),
+        ("--plan rotor.yaml --form dense --calibration calibration.jsonl", "not linear"),
     ] {
         w.fails(&format!("compress model {args} -o refused"), 2, &[expected]);
     }
@@ -380,29 +384,35 @@ fn options_that_do_not_go_together_are_a_matter_of_usage() {
         ("", &["low_rank needs a size", "--keep SHARE or --rank N"]),
         ("--method rotor --rank 3", &["rotor has no rank", "given by keep"]),
         ("--method block-hadamard --keep 1.5", &["'1.5'", "--keep", "from 0 to 1"]),
-        ("--method rotor --trained", &["--trained", "low_rank"]),
+        ("--method rotor:fit=trained", &["rotor has no option fit", "epochs"]),
         ("--keep 0.5 --layers 1-x", &["--layers", "27-17 or 0,3"]),
         ("--keep 0.5 --layers 1,1", &["twice"]),
-        ("--keep 0.5 --targets head", &["head", "query"]),
+        ("--keep 0.5 --roles head", &["head", "query"]),
         ("--method rotor --form dense", &["dense", "native", "rotor"]),
-        ("--method rotor --operator monarch", &["--operator", "structured"]),
+        ("--method rotor:operator=monarch", &["rotor has no option operator"]),
         ("--method structured", &["operator", "ls operators"]),
-        ("--operator monarc", &["monarc", "did you mean `monarch`"]),
-        ("--operator rotor_network", &["not linear", "method rotor"]),
+        ("--method monarch --keep 0.5 --size rank=3", &["--keep", "--size"]),
+        ("--size kept=0.5", &["--size", "kept=0.5", "expected keep=SHARE, rank=N"]),
+        ("--method monarc", &["there is no method monarc", "nearest are monarch"]),
+        ("--method structured:operator=monarc", &["monarc", "did you mean `monarch`"]),
+        ("--method structured:operator=rotor_network", &["not linear", "method rotor"]),
         ("--method monarch --rank 3", &["monarch has no rank", "given by keep"]),
-        ("--operator butterfly", &["butterfly", "power of two"]),
-        ("--operator circulant_diagonal --keep 0.2", &["circulant_diagonal", "square", "k_proj"]),
+        ("--method structured:operator=butterfly", &["butterfly", "power of two"]),
+        (
+            "--method structured:operator=circulant_diagonal --keep 0.2",
+            &["circulant_diagonal", "square", "k_proj"],
+        ),
     ] {
         w.fails(&format!("compress model {args} {DATA} -o out"), 2, words);
     }
-    w.fails("compress model --keep 0.5 -o out", 2, &["calibration", "--dataset"]);
+    w.fails("compress model --keep 0.5 -o out", 2, &["calibration", "--calibration"]);
     assert_eq!(w.names(), before);
 }
 
 #[test]
 fn force_replaces_an_output() {
     let w = Workshop::new();
-    let plan = format!("compress model --rank 1 --layers 0 --targets up {DATA} -o out");
+    let plan = format!("compress model --rank 1 --layers 0 --roles up {DATA} -o out");
     w.ok(&plan);
     let first = w.weights("out");
     w.fails(&plan, 2, &["out exists already", "--force"]);

@@ -116,7 +116,7 @@ fn a_text_of_several_documents_is_split_and_all_of_it_is_judged_where_asked() {
     let text = w.text("text.jsonl").lines().next().unwrap().to_owned() + "\n";
     w.write("many.jsonl", text.repeat(12));
     w.write("few.jsonl", text.repeat(9));
-    let args = "sweep model --lname fc_in --rate 9 --window 64";
+    let args = "sweep model --roles fc_in --size rate=9 --window 64";
     let counts = |args: &str| {
         let sweep = &w.ok_json(args)["sweep"];
         let of = |part: &Value| part["dense"]["counts"]["items"].as_u64();
@@ -134,7 +134,7 @@ fn a_text_of_several_documents_is_split_and_all_of_it_is_judged_where_asked() {
 #[test]
 fn a_sweep_leaves_its_files_and_goes_on() {
     let w = workshop(20);
-    let args = "sweep model --cache spectra --lname fc_in,out_proj --rate 9,5 --questions q.jsonl --shuffle 3 -o run";
+    let args = "sweep model --cache spectra --roles fc_in,out_proj --size rate=9,5 --questions q.jsonl --shuffle 3 -o run";
     let json = w.ok_json(args);
     let cells = json["sweep"]["cells"].as_array().unwrap();
     let lines: Vec<Value> =
@@ -156,7 +156,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     assert!(w.ok(args).contains("acc, rare"), "bands are rows");
     // The same command reads what it found; nothing was left open.
     assert_eq!(w.ok_json(args)["sweep"], json["sweep"]);
-    let error = err(&w, &args.replace("--rate 9,5", "--rate 8"), 6);
+    let error = err(&w, &args.replace("--size rate=9,5", "--size rate=8"), 6);
     assert!(error.contains("run belongs to another run"), "{error}");
     assert!(error.contains("rate is [9.0,5.0] there and [8.0] here"), "{error}");
     // Components are kept for the next command.
@@ -187,7 +187,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
 #[test]
 fn weights_are_swept_by_role_and_by_pattern() {
     let w = workshop(10);
-    let task = "--lnum 1 --rank 2 --questions q.jsonl";
+    let task = "--layers 1 --rank 2 --questions q.jsonl";
     let places = |json: &Value| -> Vec<Value> {
         let cells = json["sweep"]["cells"].as_array().unwrap().iter();
         cells.map(|cell| json!([cell["place"], cell["kept"][0]["rank"]])).collect()
@@ -201,7 +201,7 @@ fn weights_are_swept_by_role_and_by_pattern() {
     assert_eq!(places(&json), expected);
     assert!(w.text("roles/report.md").contains("acc of key (rank-reduction)"));
     let pattern = "*.self_attn.?_proj";
-    let swept = format!("model --no-cache --site {pattern} {task}");
+    let swept = format!("model --no-cache --sites {pattern} {task}");
     let json = w.ok_json(&format!("sweep {swept} -o site"));
     let cell = &json["sweep"]["cells"][0];
     assert_eq!(cell["place"]["sites"].as_array().unwrap().len(), 4);
@@ -222,14 +222,14 @@ fn recipes_of_sweeps_run_and_show_their_commands() {
         "version: 1
 title: two sweeps
 model: model
-options: {questions: q.jsonl, lname: [fc_in, fc_out], rate: [9, 5], no-cache: true}
+options: {questions: q.jsonl, roles: [fc_in, fc_out], size: {rate: [9, 5]}, no-cache: true}
 runs:
   - {title: Rank reduction, published: {dense: 50, edited: 51.5}}
   - {title: vendi, options: {intervention: vendi}}
 ",
     );
     let plan = w.ok("run -r r.yaml --dry-run");
-    let first = "linwright sweep model --lname=fc_in,fc_out --rate=9,5 --no-cache --questions=q.jsonl \
+    let first = "linwright sweep model --roles=fc_in,fc_out --size=rate=9,rate=5 --no-cache --questions=q.jsonl \
                  '--title=Rank reduction'";
     assert_eq!(plan.lines().next(), Some(first));
     let json = w.ok_json("run -r r.yaml -o out");
@@ -239,7 +239,7 @@ runs:
         table.contains("50 -> 51.5 %") && w.text("out/rank-reduction/report.html").len() > 100,
         "{table}"
     );
-    w.write("wrong.yaml", w.text("r.yaml").replace("rate: [9, 5]", "rat: 9"));
+    w.write("wrong.yaml", w.text("r.yaml").replace("size: {rate: [9, 5]}", "rat: 9"));
     let error = err(&w, "run -r wrong.yaml", 3);
     assert!(
         error.contains("Rank reduction")
@@ -275,12 +275,15 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --rank 9999", "above the full rank"),
         ("--lname fc_in --lnum 99 --rate 9", "layer 99 is out of range"),
         ("--lname fc_in --lnum x --rate 9", "expected layers from zero"),
-        ("--site nothing* --rate 9", "pattern nothing* matches no slot"),
-        ("--site re:no{1,2} --rate 9", "pattern re:no{1,2} matches no slot"),
-        ("--lname fc_in --rate 9,8", "expected one"),
+        ("--sites nothing* --rate 9", "pattern nothing* matches no slot"),
+        ("--sites re:no{1,2} --rate 9", "pattern re:no{1,2} matches no slot"),
+        ("--lname fc_in --size rate=9,8", "expected one"),
         ("--lname fc_in --intervention dropout --rank 3", "dropout has no rank"),
         ("--plan q.jsonl", "is not a plan of edits"),
-        ("--lname fc_in --intervention bottom-k --randomised --rho 0.5", "needs all components"),
+        (
+            "--lname fc_in --intervention bottom-k --randomised --size rho=0.5",
+            "needs all components",
+        ),
         ("--lname fc_in --rate 9 --intervention dropout --storage factored", "no factors to store"),
         ("--lname fc_in --rate 9 --gamma 2", "selects no rows"),
         ("--lname fc_in --rate 9 --intervention zero --compat", "already equals the paper's code"),
@@ -291,23 +294,23 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         assert!(error.contains(expected), "{args}: {error}");
     }
     for (args, expected) in [
-        ("sweep model --lname fc_in --rate 9", "0 evaluation tasks, expected one"),
+        ("sweep model --roles fc_in --size rate=9", "0 evaluation tasks, expected one"),
         (
-            "sweep model --lname fc_in --rate 9 --questions q.jsonl --limit 4",
+            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --limit 4",
             "at least 5 are needed",
         ),
-        ("sweep model --lname fc_in --rate 9,9 --questions q.jsonl", "rate 9 is given twice"),
+        ("sweep model --roles fc_in --size rate=9,9 --questions q.jsonl", "rate 9 is given twice"),
         (
-            "sweep model --lname fc_in --rate 9 --questions q.jsonl --samples s.jsonl",
+            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --samples s.jsonl",
             "does not support --samples",
         ),
         (
-            "sweep model --lname fc_in --rate 9 --questions q.jsonl --metric f1",
+            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --metric f1",
             "has no metric f1; it has acc",
         ),
-        ("sweep model --rate 9 --questions q.jsonl", "no weights are selected"),
+        ("sweep model --size rate=9 --questions q.jsonl", "no weights are selected"),
         (
-            "compose model --lname fc_in --rate 9 --questions q.jsonl --sweep q.jsonl",
+            "compose model --roles fc_in --size rate=9 --questions q.jsonl --sweep q.jsonl",
             "is not the result of a sweep",
         ),
     ] {
@@ -319,8 +322,7 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
 #[test]
 fn what_is_above_noise_stays() {
     let w = workshop(6);
-    let json =
-        w.ok_json("laser model --no-cache --lname q_proj,fc_out --lnum 1 --marchenko-pastur");
+    let json = w.ok_json("laser model --no-cache --lname q_proj,fc_out --lnum 1 --size mp");
     let sites = json["sites"].as_array().unwrap();
     assert_eq!(sites.len(), 2);
     for site in sites {

@@ -36,8 +36,7 @@ fn evaluated(w: &Workshop, model: &str) -> f64 {
 #[test]
 fn an_encoder_is_compressed_and_judged_by_spearman_before_and_after() {
     let w = workshop();
-    let plan =
-        "compress bert-headless --rank 2 --dataset calibration.jsonl --num-tokens 600 --seq-len 32";
+    let plan = "compress bert-headless --rank 2 --calibration calibration.jsonl --num-tokens 600 --seq-len 32";
     let json = w.ok_json(&format!("{plan} {JUDGED} -o out"));
     assert_eq!(spearman(&json["dense"]), evaluated(&w, "bert-headless"));
     assert!((spearman(&json["results"]) - evaluated(&w, "out")).abs() < 1e-6, "{json}");
@@ -120,7 +119,7 @@ fn an_encoder_is_cut_swept_and_composed_by_spearman() {
     ));
     assert_eq!(spearman(&cut["dense"]), evaluated(&w, "bert-headless"));
     assert!((spearman(&cut["results"]) - evaluated(&w, "cut")).abs() < 1e-6, "{cut}");
-    let grid = "bert-headless --no-cache --lname fc_in,fc_out --rank 1,8";
+    let grid = "bert-headless --no-cache --roles fc_in,fc_out --rank 1,8";
     let swept = w.ok_json(&format!("sweep {grid} {JUDGED} --shuffle 1 -o run"));
     let sweep = &swept["sweep"];
     assert_eq!(sweep["objective"]["metric"], "cosine_spearman");

@@ -58,7 +58,7 @@ fn tasks_of_one_data_file_have_names_like_others() {
     w.ok_json(&format!("{args} --text-field text"));
     w.fails("eval model --tasks completion", 2, &["--data completion=FILE"]);
     // Sweeps divide them as those of --text and --questions.
-    let cut = "sweep model --no-cache --lname fc_in --lnum 0 --rate 9";
+    let cut = "sweep model --no-cache --roles fc_in --layers 0 --size rate=9";
     w.ok(&format!("{cut} --tasks text --data text=text.jsonl --window 64 -o texts"));
     // A fifth of the questions is one or more.
     let rows = std::fs::read_to_string(w.path("questions.jsonl")).unwrap();
@@ -127,7 +127,7 @@ fn a_text_file_is_one_document_and_limit_cuts() {
 #[test]
 fn the_dense_baseline_is_measured_in_the_same_run() {
     let w = Workshop::new();
-    w.ok("compress model --keep 0.4 --dataset calibration.jsonl -o small --quiet");
+    w.ok("compress model --keep 0.4 --calibration calibration.jsonl -o small --quiet");
     let result = w.ok_json("eval small --baseline model --text text.jsonl --window 128");
     let alone = w.ok_json("eval model --text text.jsonl --window 128");
     let baseline = &result["linwright"]["baseline"]["text"]["token_perplexity,none"];

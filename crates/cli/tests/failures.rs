@@ -30,7 +30,7 @@ fn every_command_names_site_and_stage_of_an_overflow() {
     let w = Workshop::new();
     overflow(&w, "model.layers.1.mlp.up_proj.weight");
     let words = ["non-finite number in output of model.layers.1.mlp.up_proj"];
-    let compress = "compress model --keep 0.5 --dataset calibration.jsonl";
+    let compress = "compress model --keep 0.5 --calibration calibration.jsonl";
     for command in [
         "generate model -p hello",
         "eval model --text text.jsonl --window 64",
@@ -141,7 +141,7 @@ fn notes_that_cannot_be_written_end_no_work() {
         ("inspect model --no-progress", 0),
         ("eval model --text text.jsonl --window 64 --limit 1 --no-progress", 0),
         ("generate model -p hello -n 4", 0),
-        ("compress model --keep 0.5 --dataset calibration.jsonl -o out", 0),
+        ("compress model --keep 0.5 --calibration calibration.jsonl -o out", 0),
         ("inspect nowhere", 1),
         ("inspect nowhere --json", 1),
         ("inspect --no-such-option", 2),

@@ -60,68 +60,68 @@ const CASES: [Case; 30] = [
     works("inspect", "MODEL --slots"),
     works(
         "compress",
-        "MODEL --rank 1 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --rank 1 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
     ),
     works(
         "compress",
-        "MODEL --rank 1 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --rank 1 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
     ),
     writes(
         "compress",
-        "MODEL --method auto --keep 0.7 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --method auto --keep 0.7 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
     ),
     writes(
         "compress",
-        "MODEL --rank 1 --targets output --layers LAYER --dataset samples --num-tokens 100 --seq-len 8 -o out",
+        "MODEL --rank 1 --roles output --layers LAYER --calibration samples --num-tokens 100 --seq-len 8 -o out",
     ),
     works(
         "compress",
-        "MODEL --allocate spectrum --keep 0.7 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --allocate spectrum --keep 0.7 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
     ),
     writes(
         "compress",
-        "MODEL --budget 0.7 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --budget 0.7 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
     ),
     works(
         "compare",
-        "MODEL --keep 0.7 --methods svd,width,modegpt,llm_pruner,slicegpt,drop_layers --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --keep 0.7 --methods svd,width,modegpt,llm_pruner,slicegpt,drop_layers --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
     ),
     asks(
         "compare",
-        "MODEL --keep 0.7 --methods svd --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 --text text.jsonl --limit 1 --window 16 -o out",
+        "MODEL --keep 0.7 --methods svd --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 --text text.jsonl --limit 1 --window 16 -o out",
     ),
     works(
         "prune",
-        "MODEL --keep 0.8 --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --keep 0.8 --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
     ),
-    works("plan", "MODEL --keep 0.7 --targets output --layers LAYER --no-cache -o out"),
+    works("plan", "MODEL --keep 0.7 --roles output --layers LAYER --no-cache -o out"),
     works(
         "laser",
-        "MODEL --no-cache --lname mlp --lnum LAYER --rank 1 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --no-cache --roles mlp --layers LAYER --rank 1 -t stsb --data stsb=pairs.tsv -o out",
     ),
     asks(
         "laser",
-        "MODEL --no-cache --lname mlp --lnum LAYER --rank 1 --text text.jsonl --limit 1 --window 16 -o out",
+        "MODEL --no-cache --roles mlp --layers LAYER --rank 1 --text text.jsonl --limit 1 --window 16 -o out",
     ),
     works(
         "sweep",
-        "MODEL --no-cache --lname fc_out --lnum LAYER --rank 1,2 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --no-cache --roles fc_out --layers LAYER --rank 1,2 -t stsb --data stsb=pairs.tsv -o out",
     ),
     asks(
         "sweep",
-        "MODEL --no-cache --lname fc_out --lnum LAYER --rank 1 --text text.jsonl --limit 2 --window 16 -o out",
+        "MODEL --no-cache --roles fc_out --layers LAYER --rank 1 --text text.jsonl --limit 2 --window 16 -o out",
     ),
     works(
         "sweep",
-        "MODEL --no-cache --roles output --site *.LAYER.* --rank 1 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --no-cache --roles output --sites *.LAYER.* --rank 1 -t stsb --data stsb=pairs.tsv -o out",
     ),
     works(
         "compose",
-        "MODEL --no-cache --lname fc_out --lnum LAYER --rank 1 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --no-cache --roles fc_out --layers LAYER --rank 1 -t stsb --data stsb=pairs.tsv -o out",
     ),
     asks(
         "search",
-        "MODEL --lname fc_out --lnum LAYER --ranks 1 --text text.jsonl --window 8 --dataset calibration.jsonl --num-tokens 600 --seq-len 16 -o out",
+        "MODEL --roles fc_out --layers LAYER --ranks 1 --text text.jsonl --window 8 --calibration calibration.jsonl --num-tokens 600 --seq-len 16 -o out",
     ),
     works("eval", "MODEL -t stsb --data stsb=pairs.tsv -o out"),
     asks("eval", "MODEL --text text.jsonl --limit 1 --window 16 -o out"),
@@ -133,7 +133,7 @@ const CASES: [Case; 30] = [
         "collapse lm",
         "MODEL --text text.jsonl --layers LAYER --num-tokens 200 --window 16 --resamples 0 --no-baselines",
     ),
-    works("select", "MODEL --site SITE --rank 2"),
+    works("select", "MODEL --sites SITE --rank 2"),
     works("export", "MODEL -o out"),
     // The tokenizer of the checkpoints has no mask.
     Case {

@@ -2,7 +2,7 @@
 
 use crate::workshop::{Workshop, names};
 use linwright::jobs::{VERBS, Verb};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -47,6 +47,51 @@ fn every_flag_is_tried_in_a_test() {
     }
 }
 
+/// Lines of a screen.
+const SCREEN: usize = 40;
+
+#[test]
+fn the_short_help_of_every_command_fits_a_screen_and_says_where_the_rest_is() {
+    let w = Workshop::new();
+    for verb in verbs(&w, "").iter().chain([&String::new()]) {
+        let (short, long) = (w.ok(&format!("{verb} -h")), w.ok(&format!("{verb} --help")));
+        let lines = short.lines().count();
+        assert!(lines <= SCREEN, "{verb} -h has {lines} lines:\n{short}");
+        let hidden = flags(&long).difference(&flags(&short)).count();
+        assert!(hidden <= 8 || short.contains("--help"), "{verb}: {short}");
+    }
+}
+
+#[test]
+fn the_names_of_options_are_those_of_the_list() {
+    let w = Workshop::new();
+    let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for verb in verbs(&w, "") {
+        let help = w.ok(&format!("{verb} --help"));
+        let defined = help.lines().filter_map(|line| {
+            let line = line.trim_start().split_once("--").filter(|(before, _)| {
+                before.is_empty() || (before.starts_with('-') && before.ends_with(", "))
+            })?;
+            Some(line.1.split([' ', '=', '.']).next().unwrap_or_default().to_owned())
+        });
+        for name in defined {
+            names.entry(name).or_default().insert(verb.clone());
+        }
+    }
+    let listed = names.iter().map(|(name, verbs)| format!("{name} {}\n", verbs.len()));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/option_names.txt");
+    let known = fs::read_to_string(path).unwrap();
+    let (listed, known): (BTreeSet<String>, BTreeSet<String>) =
+        (listed.collect(), known.lines().map(|line| format!("{line}\n")).collect());
+    let more: String = listed.difference(&known).cloned().collect();
+    let gone: String = known.difference(&listed).cloned().collect();
+    assert!(
+        more.is_empty() && gone.is_empty(),
+        "options are added by a line in tests/option_names.txt, with the number of commands that \
+         have them; new:\n{more}gone:\n{gone}"
+    );
+}
+
 #[test]
 fn the_top_names_all_verbs_and_exit_codes() {
     let w = Workshop::new();
@@ -82,4 +127,23 @@ fn the_top_names_all_verbs_and_exit_codes() {
     assert!(w.ok("--version").starts_with("linwright 0."));
     w.fails("optimise model", 2, &["optimise"]);
     w.fails("eval model --windw 3", 2, &["--windw", "--window"]);
+}
+
+#[test]
+fn an_old_name_is_answered_with_the_new_one() {
+    let w = Workshop::new();
+    for (command, told) in [
+        ("compress model --dataset a.txt -o out", "--dataset was renamed: --calibration"),
+        ("--threads 1 plan model --targets=up", "--targets was renamed: --roles"),
+        ("molecule compress model.ckpt --targets up -o out", "--targets was renamed: --roles"),
+        ("sweep model --lname fc_in --lnum 1", "--lname was renamed: --roles"),
+        ("search model --l_num 1", "unexpected argument"),
+        ("eval model --targets up", "unexpected argument"),
+    ] {
+        w.fails(command, 2, &[told]);
+    }
+    w.write("old.yaml", "version: 1\njobs:\n  - sweep: {model: model, lnum: 1, keep: 0.5}\n");
+    w.fails("run -r old.yaml -o out", 3, &["lnum was renamed: --layers"]);
+    let told = ["\"--dataset was renamed: --calibration\""];
+    w.fails("compress model --dataset a.txt -o out --json", 2, &told);
 }

@@ -49,8 +49,8 @@ fn weights_behind_links_are_counted() {
     fs::create_dir(root.join("blobs")).unwrap();
     fs::rename(&weights, root.join("blobs/some-etag")).unwrap();
     std::os::unix::fs::symlink("../../blobs/some-etag", &weights).unwrap();
-    let args = "compress owner/small --keep 0.5 --layers 0 --targets query \
-                --dataset calibration.jsonl --num-tokens 512 --seq-len 64 -o out --json";
+    let args = "compress owner/small --keep 0.5 --layers 0 --roles query \
+                --calibration calibration.jsonl --num-tokens 512 --seq-len 64 -o out --json";
     let json: Value = serde_json::from_str(&run(&w, args).succeeded(args)).unwrap();
     let bytes = fs::metadata(&weights).unwrap().len();
     assert_eq!(json["summary"]["weight_bytes_before"], bytes);

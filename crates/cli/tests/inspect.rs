@@ -114,7 +114,7 @@ fn without_a_name_the_store_is_where_caches_are() {
 #[test]
 fn one_spectrum_serves_inspect_and_laser() {
     let plain = Workshop::new().ok_json("inspect model --spectra --no-cache");
-    let laser = "laser model --lname fc_in --lnum 0 --energy 0.5";
+    let laser = "laser model --lname fc_in --lnum 0 --size energy=0.5";
     for first_inspect in [false, true] {
         let w = Workshop::new();
         if first_inspect {

@@ -168,7 +168,7 @@ fn completions_know_commands_options_and_values() {
         ("linwright export pocket --form w", "width"),
         ("linwright ls fam", "families"),
         ("linwright compress --method low", "low_rank"),
-        ("linwright compress --operator mon", "monarch"),
+        ("linwright compress --method mon", "monarch"),
         ("linwright bench operators kron", "kronecker"),
         ("linwright eval pocket --tasks arc", "arc_easy"),
         ("linwright validate laser_f", "laser_fever"),

@@ -12,8 +12,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::OnceLock;
 
 /// Rotor networks on both layers: five stages of capture, eight fits, a save.
-const PLAN: &str = "compress model --method rotor --epochs 25 --targets query,key,value \
-                    --dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
+const PLAN: &str = "compress model --method rotor:epochs=25 --roles query,key,value \
+                    --calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
 
 pub(crate) fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").arg(name).arg(child.id().to_string()).status().unwrap();
@@ -266,7 +266,7 @@ fn limited(w: &Workshop, args: &str, kib: u32) -> Outcome {
 #[test]
 fn a_full_disk_has_a_code_of_its_own_and_room_lets_the_command_finish() {
     let w = Workshop::new();
-    let plan = PLAN.replace("--epochs 25", "--epochs 3");
+    let plan = PLAN.replace("epochs=25", "epochs=3");
     w.ok(&format!("{plan} -o expected"));
     let before = w.names();
     for kib in [1, 40, 100] {

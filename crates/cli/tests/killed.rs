@@ -13,31 +13,31 @@ const CASES: &[(&str, &[&str])] = &[
     ("inspect model --spectra --json", &[]),
     ("laser model --lname mlp --rank 3 -o out --force --json", &["out/model.safetensors"]),
     (
-        "sweep model --lname fc_in,fc_out --rate 9,5 --text text.jsonl --window 64 -o out",
+        "sweep model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --window 64 -o out",
         &["out/cells.jsonl"],
     ),
     (
-        "compose model --lname fc_in,fc_out --rate 9,5 --text text.jsonl --window 64 -o out",
+        "compose model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --window 64 -o out",
         &["out/edits.json"],
     ),
     (
-        "compress model --keep 0.5 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        "compress model --keep 0.5 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
         &["out/model.safetensors"],
     ),
     (
-        "prune model --keep 0.5 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        "prune model --keep 0.5 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
         &["out/model.safetensors"],
     ),
     (
-        "compare model --keep 0.5 --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        "compare model --keep 0.5 --methods svd --text text.jsonl --window 64 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
         &["out/report.html", "out/result.json"],
     ),
     (
-        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner,modegpt --no-controls --recover 2 --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner,modegpt --no-controls --recover 2 --text text.jsonl --window 64 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
         &["out/report.html", "out/result.json"],
     ),
     (
-        "search model --lname fc_in,fc_out --questions many.jsonl --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        "search model --roles fc_in,fc_out --questions many.jsonl --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
         &["out/model.safetensors", "out/decisions.jsonl", "out/report.html", "out/results.json"],
     ),
     (

@@ -44,7 +44,7 @@ fn files_are_read_in_order_and_split() {
     assert_eq!(all["results"]["laser_fever"]["acc,none"], right as f64 / 10.0);
     // The parts of the split are the whole.
     let of = |split: &str| {
-        let part = w.ok_json(&format!("{args} --split {split} --laser-scoring compat"));
+        let part = w.ok_json(&format!("{args} --laser-split {split} --laser-scoring compat"));
         let count = part["n-samples"]["laser_fever"]["effective"].as_f64().unwrap();
         (count, count * part["results"]["laser_fever"]["log_loss,none"].as_f64().unwrap())
     };
@@ -79,15 +79,19 @@ fn what_is_wrong_is_said() {
     let fever = "eval model --tasks laser_fever";
     let data = "--data laser_fever=dev.jsonl";
     w.fails(fever, 1, &["give --data laser_fever=FILE"]);
-    w.fails(&format!("{fever} --data laser_fever:dev=dev.jsonl"), 2, &["choose with --split"]);
+    w.fails(
+        &format!("{fever} --data laser_fever:dev=dev.jsonl"),
+        2,
+        &["choose with --laser-split"],
+    );
     w.fails(&format!("{fever} --data laser_fever=facts.json"), 1, &["facts.json, line 1", "claim"]);
-    w.fails(&format!("{fever} {data} --split dev"), 2, &["validation"]);
+    w.fails(&format!("{fever} {data} --laser-split dev"), 2, &["validation"]);
     w.fails(&format!("{fever} {data} --laser-scoring paper"), 2, &["compat"]);
     w.fails(&format!("{fever} {data} --laser-new-tokens 3"), 2, &["applies to none of the tasks"]);
     w.fails(
-        "eval model --text text.jsonl --split test",
+        "eval model --text text.jsonl --laser-split test",
         2,
-        &["--split applies to none of the tasks"],
+        &["--laser-split applies to none of the tasks"],
     );
     w.fails("eval model --tasks laser_fevr", 2, &["nearest are laser_fever"]);
     let listed = w.ok("ls tasks");

@@ -316,7 +316,7 @@ fn what_is_no_model_of_ours_leads_on() {
         "eval adapter --text text.jsonl",
         "inspect adapter --slots",
         "generate adapter -p x",
-        "compress adapter --rank 1 --dataset calibration.jsonl -o out",
+        "compress adapter --rank 1 --calibration calibration.jsonl -o out",
     ] {
         let words = [
             "an adapter of LORA for meta-llama/Llama-2-7b-hf",
@@ -349,18 +349,20 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
         tables:\n  - title: The first layer\n    layers: [[0]]\n    targets: [output]\n    heal: []\n    methods:\n\
         \u{20}     - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}\n");
     w.write("long.jsonl", json!({"question": "Who?", "choices": [" Tom", format!(" {}", "Mira saw ".repeat(40))], "answer": 0}).to_string());
-    let calibrated = "--dataset calibration.jsonl --num-tokens 300 --seq-len 16";
+    let calibrated = "--calibration calibration.jsonl --num-tokens 300 --seq-len 16";
     let text = "--text text.jsonl";
     for command in [
         format!("compress model --rank 1 {calibrated} {text} -o out"),
         format!("compress model --rank 1 {calibrated} --questions long.jsonl -o out"),
-        format!("compress model --rank 1 --dataset calibration.jsonl {text} --window 16 -o out"),
+        format!(
+            "compress model --rank 1 --calibration calibration.jsonl {text} --window 16 -o out"
+        ),
         format!("compare model --keep 0.7 --methods svd {calibrated} {text} -o out"),
         format!("prune model --keep 0.8 {calibrated} {text} -o out"),
         format!("laser model --no-cache --lname mlp --lnum 0 --rank 1 {text} -o out"),
-        format!("sweep model --no-cache --lname mlp --lnum 0 --rank 1 {text} -o out"),
-        format!("compose model --no-cache --lname mlp --lnum 0 --rank 1 {text} -o out"),
-        format!("search model --lname mlp --lnum 0 --ranks 1 {text} {calibrated} -o out"),
+        format!("sweep model --no-cache --roles mlp --layers 0 --rank 1 {text} -o out"),
+        format!("compose model --no-cache --roles mlp --layers 0 --rank 1 {text} -o out"),
+        format!("search model --roles mlp --layers 0 --ranks 1 {text} {calibrated} -o out"),
         format!("eval model --questions questions.jsonl {text} -o out"),
         format!("eval pocket --questions questions.jsonl {text} --baseline model -o out"),
         format!("eval pocket {text} --baseline nowhere -o out"),

@@ -66,9 +66,9 @@ fn flags_are_shown_in_part() {
     let value = hostile();
     for (args, words) in [
         ("eval model --tasks", "no task is called"),
-        ("compress model --keep 0.5 --dataset calibration.jsonl -o out --method", "--method"),
-        ("compress model --dataset calibration.jsonl -o out --keep 0.5 --layers", "--layers"),
-        ("select model --rank 2 --site", "linear layers is called"),
+        ("compress model --keep 0.5 --calibration calibration.jsonl -o out --method", "--method"),
+        ("compress model --calibration calibration.jsonl -o out --keep 0.5 --layers", "--layers"),
+        ("select model --rank 2 --sites", "linear layers is called"),
         ("laser model --lname q_proj --rate 5 --text text.jsonl --lnum", "--lnum"),
         ("eval model --text text.jsonl --max-memory", "--max-memory"),
         ("eval model --text text.jsonl --window=", "--window"),

@@ -307,8 +307,8 @@ fn waters(w: &Workshop) {
 fn a_potential_is_compressed_saved_and_judged_by_the_errors_of_its_forces() {
     let w = Workshop::new();
     waters(&w);
-    let command = "molecule compress potential.ckpt --keep 0.5 --data waters.xyz --eval waters.xyz \
-                   --num-structures 8 --seed 3 --targets mixing --units eV,A --forces-key forces \
+    let command = "molecule compress potential.ckpt --keep 0.5 --calibration waters.xyz --test waters.xyz \
+                   --num-structures 8 --seed 3 --roles mixing --units eV,A --forces-key forces \
                    --energy-key energy";
     let done = w.ok_json(&format!("{command} -o half"));
     let parameters = &done["parameters"];
@@ -365,7 +365,7 @@ fn a_potential_is_compressed_saved_and_judged_by_the_errors_of_its_forces() {
     w.ok(&format!("{command} -o half --force"));
     w.ok("reproduce half -o once-more");
     // An edited potential can be edited again, and written as one file.
-    w.ok("molecule compress half --method svd --rank 2 --layers 0 --targets filter -o less");
+    w.ok("molecule compress half --method svd --rank 2 --layers 0 --roles filter -o less");
     w.ok("molecule convert less -o less.safetensors");
     let dense = w.run("molecule convert less -o less.ckpt");
     assert!(dense.code == Some(0) && dense.stderr.contains("dense weights"), "{dense:?}");
@@ -383,7 +383,7 @@ fn a_compressed_potential_is_trained_as_a_whole() {
     let w = Workshop::new();
     waters(&w);
     let command =
-        "molecule compress potential.ckpt --keep 0.25 --data waters.xyz --eval waters.xyz";
+        "molecule compress potential.ckpt --keep 0.25 --calibration waters.xyz --test waters.xyz";
     let without = w.ok_json(&format!("{command} -o without"));
     assert!(without["recovery"].is_null());
     let done = w.ok_json(&format!("{command} --recover 40 --recover-rate 0.002 -o trained"));
@@ -410,14 +410,16 @@ fn a_compressed_potential_is_trained_as_a_whole() {
     let told = w.ok(&format!("{command} --recover 2 -o short"));
     assert!(told.contains("replaced") && told.contains("trained for 2 steps"), "{told}");
     w.write("bare.xyz", "1\nProperties=species:S:1:pos:R:3\nO 0 0 0\n".repeat(2));
-    let bare = "molecule compress potential.ckpt --keep 0.5 --recover 2 --data bare.xyz -o no";
+    let bare =
+        "molecule compress potential.ckpt --keep 0.5 --recover 2 --calibration bare.xyz -o no";
     w.fails(bare, 1, &["--recover", "structure 0", "no energy"]);
     let blind = "molecule compress potential.ckpt --method svd --keep 0.5 --recover 2 -o no";
-    w.fails(blind, 2, &["--recover", "--data"]);
+    w.fails(blind, 2, &["--recover", "--calibration"]);
     w.fails(&format!("{command} --recover 2 --recover-rate 0 -o no"), 2, &["--recover-rate 0"]);
     let unread = "molecule compress potential.ckpt --method svd --keep 0.5 --energy-key E -o no";
-    w.fails(unread, 2, &["--energy-key", "--eval", "--recover"]);
-    let other = "molecule compress potential.ckpt --keep 0.5 --recover 2 --data bare.xyz -o no";
+    w.fails(unread, 2, &["--energy-key", "--test", "--recover"]);
+    let other =
+        "molecule compress potential.ckpt --keep 0.5 --recover 2 --calibration bare.xyz -o no";
     w.fails(&format!("{other} --energy-key E"), 1, &["--recover", "structure 0", "no energy"]);
 }
 
@@ -428,18 +430,18 @@ fn every_kind_of_method_fits_a_potential() {
     for (index, method) in [
         "--method svd --keep 0.5",
         "--method whitened_svd --keep 0.5",
-        "--method low_rank --rank 3 --trained --epochs 1",
-        "--method structured --operator rotor --epochs 1 --sites *.linears_tensor.4",
-        "--method block_hadamard --epochs 1 --ignore *.linears_scalar.*",
-        "--method diagonal_low_rank --keep 0.5 --targets mixing",
-        "--method circulant_diagonal --epochs 1 --targets mixing",
+        "--method low_rank:fit=trained,epochs=1 --rank 3",
+        "--method structured:operator=rotor --sites *.linears_tensor.4",
+        "--method block_hadamard:epochs=1 --ignore *.linears_scalar.*",
+        "--method diagonal_low_rank --keep 0.5 --roles mixing",
+        "--method circulant_diagonal --roles mixing",
         "--method random --keep 0.5",
     ]
     .iter()
     .enumerate()
     {
-        let command = format!("molecule compress potential.ckpt --data waters.xyz {method}");
-        let done = w.ok_json(&format!("{command} --eval waters.xyz -o out{index}"));
+        let command = format!("molecule compress potential.ckpt --calibration waters.xyz {method}");
+        let done = w.ok_json(&format!("{command} --test waters.xyz -o out{index}"));
         let saved = w.ok_json(&format!("molecule eval out{index} waters.xyz --exact"));
         let (a, b) = (number(&saved, "force_mae"), number(&done["results"], "force_mae"));
         assert!((a - b).abs() < 1e-4, "{method}: {a} {b}");
@@ -454,20 +456,25 @@ fn a_compression_that_cannot_be_is_refused_before_the_work() {
         w.fails(&format!("molecule compress potential.ckpt {more} -o out"), code, told);
         assert!(!w.path("out").exists(), "{more}");
     };
-    refused("--keep 0.5", 2, &["low_rank", "structures", "--data"]);
-    refused("--data waters.xyz", 2, &["needs a size", "--keep"]);
-    refused("--keep 0.5 --data waters.xyz --layers 1", 2, &["layer 1"]);
-    refused("--keep 0.5 --data waters.xyz --targets query", 2, &["query", "filter, mixing"]);
-    refused("--method llm_pruner --keep 0.5 --data waters.xyz", 2, &["llm_pruner"]);
-    refused("--operator rotor_network --data waters.xyz", 2, &["not linear"]);
-    refused("--method rotor --data waters.xyz", 2, &["not linear", "--operator rotor"]);
-    refused("--keep 0.5 --data missing.xyz", 1, &["--data", "missing.xyz"]);
-    refused("--keep 0.5 --data waters.xyz --units furlong,A", 2, &["--units", "furlong"]);
+    refused("--keep 0.5", 2, &["low_rank", "structures", "--calibration"]);
+    refused("--calibration waters.xyz", 2, &["needs a size", "--keep"]);
+    refused("--keep 0.5 --calibration waters.xyz --layers 1", 2, &["layer 1"]);
+    refused("--keep 0.5 --calibration waters.xyz --roles query", 2, &["query", "filter, mixing"]);
+    refused("--method llm_pruner --keep 0.5 --calibration waters.xyz", 2, &["llm_pruner"]);
+    refused(
+        "--method structured:operator=rotor_network --calibration waters.xyz",
+        2,
+        &["not linear"],
+    );
+    refused("--method rotor --calibration waters.xyz", 2, &["not linear", "monarch"]);
+    refused("--keep 0.5 --calibration missing.xyz", 1, &["--calibration", "missing.xyz"]);
+    refused("--keep 0.5 --calibration waters.xyz --units furlong,A", 2, &["--units", "furlong"]);
     w.write("bare.xyz", "1\nProperties=species:S:1:pos:R:3\nO 0 0 0\n");
-    refused("--keep 0.5 --data waters.xyz --eval bare.xyz", 1, &["structure 0", "forces"]);
-    refused("--keep 0.5 --data bare.xyz", 2, &["1 structures", "at least 2"]);
-    let plan =
-        w.ok("molecule compress potential.ckpt --keep 0.5 --data waters.xyz -o out --dry-run");
+    refused("--keep 0.5 --calibration waters.xyz --test bare.xyz", 1, &["structure 0", "forces"]);
+    refused("--keep 0.5 --calibration bare.xyz", 2, &["1 structures", "at least 2"]);
+    let plan = w.ok(
+        "molecule compress potential.ckpt --keep 0.5 --calibration waters.xyz -o out --dry-run",
+    );
     assert!(plan.contains("asked") && !w.path("out").exists(), "{plan}");
 }
 

@@ -214,7 +214,7 @@ fn units_of_archives_and_frames_are_honoured_or_refused() {
     for command in ["bench potential.ckpt kcal.xyz", "eval potential.ckpt kcal.xyz"] {
         w.fails(&format!("molecule {command}"), 2, &words);
     }
-    let compress = "molecule compress potential.ckpt --method svd --keep 0.5 --eval";
+    let compress = "molecule compress potential.ckpt --method svd --keep 0.5 --test";
     let own = w.ok_json(&format!("{compress} kcal.xyz -o one"));
     let plain = w.ok_json(&format!("{compress} a.xyz -o two"));
     assert_ne!(own["dense"]["force_rmse"], plain["dense"]["force_rmse"]);

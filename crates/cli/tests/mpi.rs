@@ -38,7 +38,7 @@ fn a_compressed_model_has_the_same_bytes_from_one_to_four_ranks() {
         ("low-rank --keep 0.4 --offload", ""),
     ] {
         let line = format!(
-            "compress model --method {method} --dataset calibration.jsonl --num-tokens 1500 --threads 1 \
+            "compress model --method {method} --calibration calibration.jsonl --num-tokens 1500 --threads 1 \
              --force{evaluation}"
         );
         w.ok(&format!("{line} -o alone"));
@@ -91,12 +91,12 @@ fn ranks_of_a_search_exchange_through_the_folder_of_its_output() {
     w.write("many.jsonl", w.text("questions.jsonl").repeat(20));
     for (line, files) in [
         (
-            "search model --lname fc_in,fc_out --questions many.jsonl --dataset calibration.jsonl \
+            "search model --roles fc_in,fc_out --questions many.jsonl --calibration calibration.jsonl \
              --num-tokens 1500 --seq-len 64 --threads 1",
             ["model.safetensors", "decisions.jsonl", "report.html"],
         ),
         (
-            "compose model --lname fc_in,fc_out --rate 9,5,3 --text text.jsonl --window 64 --threads 1",
+            "compose model --roles fc_in,fc_out --size rate=9,5,3 --text text.jsonl --window 64 --threads 1",
             ["edits.json", "result.json", "recipe.yaml"],
         ),
     ] {
@@ -120,13 +120,13 @@ fn what_is_not_divided_is_refused_once_before_any_work() {
         ("eval model --text text.jsonl", 2, "no --output"),
         ("eval model --text text.jsonl -o r --force", 2, "a merge does not replace outputs"),
         (
-            "compress model --dataset calibration.jsonl --keep 0.5 --recover 5 -o r",
+            "compress model --calibration calibration.jsonl --keep 0.5 --recover 5 -o r",
             2,
             "--recover is not divided",
         ),
         ("eval model --text text.jsonl -o text.jsonl", 2, "output text.jsonl exists already"),
         ("eval model --text text.jsonl -o r --shard 0/2", 2, "--mpi cannot be used with --shard"),
-        ("compress absent --dataset calibration.jsonl --keep 0.5 -o r", 1, "absent"),
+        ("compress absent --calibration calibration.jsonl --keep 0.5 -o r", 1, "absent"),
     ] {
         let outcome = ranks(&w, 2, args);
         assert_eq!(outcome.code, Some(code), "{args}: {outcome:?}");

@@ -28,18 +28,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// is a place of its own for each run; `{key=value}` is an argument without a flag.
 const BASES: &[(&str, &str)] = &[
     ("inspect", "{model=model} --spectra"),
-    ("compress", "{model=model} --keep=0.5 --targets=query --layers=0 CALIBRATION TEXT -o OUT"),
+    ("compress", "{model=model} --keep=0.5 --roles=query --layers=0 CALIBRATION TEXT -o OUT"),
     (
         "compare",
-        "{model=model} --keep=0.5 --methods=low_rank --no-controls --targets=query \
+        "{model=model} --keep=0.5 --methods=low_rank --no-controls --roles=query \
                  CALIBRATION TEXT -o OUT",
     ),
     ("prune", "{model=model} --keep=0.9 CALIBRATION TEXT -o OUT"),
-    ("plan", "{model=model} --keep=0.5 --targets=query -o OUT"),
-    ("laser", "{model=model} --lname=fc_in --lnum=0 --rate=9 TEXT -o OUT"),
-    ("sweep", "{model=model} --lname=fc_in --lnum=0 --rate=9 TEXT -o OUT"),
-    ("compose", "{model=model} --lname=fc_in --lnum=0 --rate=9 TEXT -o OUT"),
-    ("search", "{model=model} --lname=fc_in --lnum=0 --text=text.jsonl CALIBRATION -o OUT"),
+    ("plan", "{model=model} --keep=0.5 --roles=query -o OUT"),
+    ("laser", "{model=model} --roles=fc_in --layers=0 --rate=9 TEXT -o OUT"),
+    ("sweep", "{model=model} --roles=fc_in --layers=0 --size=rate=9 TEXT -o OUT"),
+    ("compose", "{model=model} --roles=fc_in --layers=0 --size=rate=9 TEXT -o OUT"),
+    ("search", "{model=model} --roles=fc_in --layers=0 --text=text.jsonl CALIBRATION -o OUT"),
     ("eval", "{model=model} --questions=questions.jsonl TEXT -o OUT"),
     ("run", "--recipe=main-job --dry-run"),
     ("fit", "{target=normal:8} --operator=low_rank --keep=0.5 -o OUT"),
@@ -63,7 +63,7 @@ const BASES: &[(&str, &str)] = &[
     ("molecule-md", "{potential=potential} {structure=a.xyz} --steps=2 -o OUT"),
     ("molecule-relax", "{potential=potential} {structures=a.xyz} --steps=2 --limit=1 -o OUT"),
     ("molecule-convert", "{potential=potential} -o OUT"),
-    ("molecule-compress", "{potential=potential} --keep=0.5 --data=a.xyz -o OUT"),
+    ("molecule-compress", "{potential=potential} --keep=0.5 --calibration=a.xyz -o OUT"),
     ("molecule-bench", "{potential=potential} {structures=a.xyz} --limit=1 --repeats=1"),
     (
         "molecule-train",
@@ -84,14 +84,13 @@ const BASES: &[(&str, &str)] = &[
         "flow-match",
         "--data=moons --hidden=4 --depth=1 --steps=2 --pairs=64 --batch=8 --count=8 -o OUT",
     ),
-    ("select", "{model=model} --site=*.mlp.* --rank=3"),
+    ("select", "{model=model} --sites=*.mlp.* --rank=3"),
     ("generate", "{model=model} --prompt=Mira --max-new-tokens=2"),
 ];
 
 /// Texts of options that hold numbers, where `#` is one; none for texts without. An option that
 /// takes text and is not a path stands here.
 const FORMS: &[(&str, &[&str])] = &[
-    ("attention_layers", &["#", "0-#"]),
     ("base_model", &[]),
     ("batch_size", &["#"]),
     ("chat_template_args", &["{\"n\":#}"]),
@@ -131,9 +130,18 @@ const FORMS: &[(&str, &[&str])] = &[
     ("leave_out", &["#", "0-#"]),
     ("lnum", &["#", "0-#"]),
     ("max_memory", &["#", "#GB"]),
-    ("method_options", &["{low_rank: {ridge: #}}", "{llm_pruner: {steps: #}}"]),
+    (
+        "method",
+        &[
+            "low_rank:ridge=#",
+            "low_rank:epochs=#",
+            "monarch:blocks=#",
+            "llm_pruner:steps=#",
+            "asvd:alpha=#",
+        ],
+    ),
+    ("methods", &["low_rank:ridge=#", "llm_pruner:steps=#"]),
     ("metric", &[]),
-    ("mlp_layers", &["#", "0-#"]),
     ("net", &["mlp:#", "mlp:#,#"]),
     (
         "operator",
@@ -152,13 +160,12 @@ const FORMS: &[(&str, &[&str])] = &[
     ("separator", &[]),
     ("set", &["seed=#", "eval.window=#", "tables.0.layers=[[#]]"]),
     ("shard_size", &["#", "#GB"]),
-    ("site", &[]),
+    ("size", &["rank=#", "rate=#", "rho=#", "keep=#", "energy=#"]),
     ("sites", &[]),
     ("species", &[]),
     ("stop", &[]),
     ("system_instruction", &[]),
     ("target", &["normal:#", "orthogonal:#"]),
-    ("targets", &[]),
     ("tensor", &[]),
     ("text_field", &[]),
     ("title", &[]),
@@ -172,8 +179,7 @@ const FORMS: &[(&str, &[&str])] = &[
 const READ: &[&str] = &[
     "base",
     "baseline",
-    "dataset",
-    "eval",
+    "calibration",
     "model",
     "potential",
     "query",
@@ -183,6 +189,7 @@ const READ: &[&str] = &[
     "structure",
     "structures",
     "tasks",
+    "test",
     "text",
     "train",
     "between",
@@ -220,7 +227,7 @@ pub(crate) fn furnished() -> Workshop {
         "attribute cache net --train a-images-idx3-ubyte --compress logra:16 -o netstore",
         "collapse measure --features all.safetensors --save-sums sums.safetensors",
         "collapse lm model --text text.jsonl --window 32 -o lm.json",
-        "sweep model --roles query,down --lnum 0-1 --rate 9 --text text.jsonl --window 32 -o sweep",
+        "sweep model --roles query,down --layers 0-1 --size rate=9 --text text.jsonl --window 32 -o sweep",
         &format!("{MOONS} --steps 2 -o flow"),
         &format!("{SMALL} --steps 2 -o potential"),
     ] {
@@ -241,7 +248,7 @@ fn numbers_of(field: &Field) -> Vec<String> {
     let all = match &field.kind {
         Kind::Integer { min, max } => vec![min.to_string(), max.to_string()],
         Kind::Number { min, max } => vec![min.to_string(), max.to_string()],
-        Kind::Text => {
+        Kind::Text | Kind::Term(_) => {
             let forms = FORMS.iter().find(|(key, _)| *key == field.key);
             let filled = |form: &&str| LARGE.map(|number| form.replace('#', number));
             forms.iter().flat_map(|(_, forms)| forms.iter().flat_map(filled)).collect()
@@ -262,7 +269,7 @@ fn arguments(one: &Try, base: &str, out: &str) -> Vec<String> {
     let field = named(&one.key);
     let mut words: Vec<String> = one.verb.words().split(' ').map(str::to_owned).collect();
     let base = base
-        .replace("CALIBRATION", "--dataset=calibration.jsonl --num-tokens=600 --seq-len=32")
+        .replace("CALIBRATION", "--calibration=calibration.jsonl --num-tokens=600 --seq-len=32")
         .replace("TEXT", "--text=text.jsonl --window=64");
     let mut given = Vec::new();
     for word in base.split_whitespace() {
@@ -288,7 +295,7 @@ fn arguments(one: &Try, base: &str, out: &str) -> Vec<String> {
             Kind::Flag => String::new(),
             Kind::Integer { min, .. } => format!("={}", min + 1),
             Kind::Number { .. } => "=0.5".to_owned(),
-            Kind::Text | Kind::Named(_) => "=text.jsonl".to_owned(),
+            Kind::Text | Kind::Named(_) | Kind::Term(_) => "=text.jsonl".to_owned(),
         };
         words.push(format!("--{}{value}", named(key).flag()));
     }
@@ -446,7 +453,7 @@ fn numbers_of_recipes_plans_and_options_in_texts_are_bounded() {
     };
     for rank in ["4294967296", "18446744073709551615"] {
         w.write("plan.yaml", plan(rank));
-        let line = "compress model --plan plan.yaml --dataset calibration.jsonl -o out";
+        let line = "compress model --plan plan.yaml --calibration calibration.jsonl -o out";
         w.fails(line, 2, &["edits[0].size.rank", rank, "expected a number from"]);
     }
     let study = crate::study::RECIPE.replace("seq_len: 64", "seq_len: 4294967296");

@@ -37,7 +37,7 @@ fn weights_in_files_give_the_bytes_of_weights_in_memory() {
             "--method feature --keep 0.5",
         ] {
             // Fewer tokens than inputs of a down projection, and more than those of the others.
-            let data = "--dataset calibration.jsonl --num-tokens 120 --seq-len 40";
+            let data = "--calibration calibration.jsonl --num-tokens 120 --seq-len 40";
             let plan = format!("compress {name} {method} {data} --force");
             let held = w.ok_json(&format!("{plan} -o held"));
             let offloaded = w.ok_json(&format!("{plan} --offload -o offloaded"));
@@ -58,12 +58,12 @@ fn weights_in_files_give_the_bytes_of_weights_in_memory() {
 fn more_layers_take_no_more_memory() {
     /// Bytes of six layers in `f32`, which are large beside the rest of the process.
     const SIX_LAYERS: f64 = 6.0 * 4.2e6;
-    const WHAT: &str = "--keep 0.8 --targets query,down --heal none --threads 1";
+    const WHAT: &str = "--keep 0.8 --roles query,down --heal none --threads 1";
     let w = Workshop::new();
     let peaks = |layers: usize| -> [f64; 2] {
         save_model(&w, "deep", [256, layers], DType::Bf16);
         let peaks = ["--offload", ""].map(|how| {
-            let data = "--dataset calibration.jsonl --num-tokens 400 --seq-len 64";
+            let data = "--calibration calibration.jsonl --num-tokens 400 --seq-len 64";
             let plan = format!("compress deep {WHAT} {data} --force {how} -o out --json");
             let mut command = w.command(&plan);
             // What the allocator keeps for a moment is not growth.

@@ -12,11 +12,11 @@ use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
 const DIRECTORIES: [&str; 16] = [
-    "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
+    "compress model --method low-rank --keep 0.5 --calibration calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
-    "prune model --keep 0.7 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
-    "search model --lname fc_in --text text.jsonl --window 8 --dataset calibration.jsonl --output",
+    "prune model --keep 0.7 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
+    "search model --roles fc_in --text text.jsonl --window 8 --calibration calibration.jsonl --output",
     "export model --output",
     "import model/model.safetensors --output",
     "train-lm --epochs 1 --output",
@@ -32,14 +32,14 @@ const DIRECTORIES: [&str; 16] = [
 
 /// Commands that resume in the directory of a run.
 const RUNS: [&str; 8] = [
-    "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
-    "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
+    "sweep model --no-cache --roles fc_in --size rate=9 --questions questions.jsonl --output",
+    "compose model --no-cache --roles fc_in --size rate=9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
     "molecule md potential.ckpt a.xyz --steps 2 --output",
     "attribute cache model --train text.jsonl --compress factgrass:16 --output",
     "attribute best store --query text.jsonl --output",
     "attribute lds store --images a-images-idx3-ubyte --output",
-    "compare model --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
+    "compare model --methods svd --text text.jsonl --window 64 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
 ];
 
 /// Commands that run a job of another directory again.
@@ -48,7 +48,7 @@ const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --outpu
 /// Commands that write a file.
 const FILES: [&str; 20] = [
     "eval model --text text.jsonl --output",
-    "select model --site model.layers.0.self_attn.q_proj --rank 2 --output",
+    "select model --sites model.layers.0.self_attn.q_proj --rank 2 --output",
     "inspect model --html",
     "inspect model --output",
     "eval-net net --images a-images-idx3-ubyte --output",
@@ -177,7 +177,7 @@ fn runs_begin_in_no_directory_that_holds_something() {
 #[test]
 fn jobs_are_run_again_in_no_directory_that_holds_something() {
     let w = furnished();
-    let sweep = "sweep model --no-cache --lname fc_in --rate 9 --text text.jsonl --window 64";
+    let sweep = "sweep model --no-cache --roles fc_in --size rate=9 --text text.jsonl --window 64";
     w.ok(&format!("{sweep} --shard 0/2 --output part0"));
     w.ok(&format!("{sweep} --shard 1/2 --output part1"));
     for command in AGAIN {
@@ -227,7 +227,7 @@ fn an_output_is_never_an_input() {
         "export mixed --base model --form lora -o model --force",
         "import model/model.safetensors -o model --force",
         "laser model --no-cache --lname mlp --rank 1 -o model --force",
-        "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl -o model --force",
+        "compress model --method low-rank --keep 0.5 --calibration calibration.jsonl -o model --force",
     ] {
         let stderr = refused(&w, args, &[2]);
         assert!(stderr.contains("the input"), "{args}: {stderr}");
@@ -245,7 +245,7 @@ fn an_output_is_in_no_input_by_whatever_name() {
     w.ok("attribute cache model --train text.jsonl --compress factgrass:16 -o store");
     std::os::unix::fs::symlink(w.path("model"), w.path("other")).unwrap();
     std::os::unix::fs::symlink(w.path("."), w.path("here")).unwrap();
-    let sweep = "sweep model --no-cache --lname fc_in --rate 9 --text text.jsonl --window 64";
+    let sweep = "sweep model --no-cache --roles fc_in --size rate=9 --text text.jsonl --window 64";
     w.ok(&format!("{sweep} --shard 0/2 -o part0"));
     w.ok(&format!("{sweep} --shard 1/2 -o part1"));
     for (command, input) in [
@@ -253,7 +253,7 @@ fn an_output_is_in_no_input_by_whatever_name() {
         ("eval model --text text.jsonl --log-samples", "model"),
         ("inspect model -o", "model"),
         ("inspect model --html", "model"),
-        ("select model --site model.layers.0.self_attn.q_proj --rank 2 -o", "model"),
+        ("select model --sites model.layers.0.self_attn.q_proj --rank 2 -o", "model"),
         ("eval-net net --images a-images-idx3-ubyte -o", "net"),
         ("flow eval flow --data moons --limit 20 -o", "flow"),
         ("flow sample flow -n 4 -o", "flow"),
@@ -269,11 +269,14 @@ fn an_output_is_in_no_input_by_whatever_name() {
         ("attribute self store -o", "store"),
         ("attribute cache model --train text.jsonl --compress factgrass:16 -o", "model"),
         ("export model -o", "model"),
-        ("compress model --rank 2 --dataset calibration.jsonl -o", "model"),
+        ("compress model --rank 2 --calibration calibration.jsonl -o", "model"),
         ("plan model --no-cache -o", "model"),
-        ("compare model --methods svd --text text.jsonl --dataset calibration.jsonl -o", "model"),
+        (
+            "compare model --methods svd --text text.jsonl --calibration calibration.jsonl -o",
+            "model",
+        ),
         (sweep, "model"),
-        ("compose model --no-cache --lname fc_in --rate 9 --text text.jsonl -o", "model"),
+        ("compose model --no-cache --roles fc_in --size rate=9 --text text.jsonl -o", "model"),
         ("run --recipe tiny.yaml -o", "model"),
         ("reproduce mixed -o", "mixed"),
         ("merge part0 part1 -o", "part1"),
@@ -297,7 +300,7 @@ fn an_output_is_in_no_input_by_whatever_name() {
 #[test]
 fn own_formats_are_compared_with_their_list_of_hashes() {
     let w = furnished();
-    w.ok("compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --form native -o small");
+    w.ok("compress model --method low-rank --keep 0.5 --calibration calibration.jsonl --form native -o small");
     w.ok("molecule train --data a.xyz --channels 16 --steps 1 --validation 1 -o field");
     for (folder, command) in [
         ("flow", "flow eval flow --data moons --limit 20"),
@@ -344,7 +347,7 @@ fn work_is_kept_in_no_input() {
     for (command, input) in [
         ("inspect model --spectra --cache", "model"),
         ("plan model --cache", "model"),
-        ("sweep model --lname fc_in --rate 9 --text text.jsonl --window 64 --cache", "model"),
+        ("sweep model --roles fc_in --size rate=9 --text text.jsonl --window 64 --cache", "model"),
     ] {
         for place in [input.to_owned(), format!("{input}/new"), format!("{input}/new/er")] {
             let stderr = refused(&w, &format!("{command} {place}"), &[2]);
@@ -364,9 +367,12 @@ fn two_outputs_of_one_command_have_two_places() {
         ("plan model", ["--cache", "--output"]),
         ("flow sample flow -n 4", ["--points", "--output"]),
         (format!("eval model {text}").as_str(), ["--log-samples", "--output"]),
-        (format!("sweep model --lname fc_in --rate 9 {text}").as_str(), ["--cache", "--output"]),
         (
-            format!("compare model --methods svd {text} --dataset calibration.jsonl").as_str(),
+            format!("sweep model --roles fc_in --size rate=9 {text}").as_str(),
+            ["--cache", "--output"],
+        ),
+        (
+            format!("compare model --methods svd {text} --calibration calibration.jsonl").as_str(),
             ["--save-best", "--output"],
         ),
         ("train-lm --epochs 1", ["--checkpoint", "--output"]),

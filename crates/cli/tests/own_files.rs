@@ -219,7 +219,7 @@ version: 1
 model: model
 jobs:
   - laser: {lname: mlp, rank: 1, no_cache: true}
-  - select: {site: model.layers.0.self_attn.q_proj, rank: 2}
+  - select: {sites: model.layers.0.self_attn.q_proj, rank: 2}
     name: rows
 ";
 
@@ -370,7 +370,7 @@ fn jobs_may_have_the_names_of_the_files_of_a_recipe() {
     };
     let file = |name: &str| {
         format!(
-            "  - select: {{site: model.layers.0.self_attn.q_proj, rank: 2}}\n    name: {name}\n"
+            "  - select: {{sites: model.layers.0.self_attn.q_proj, rank: 2}}\n    name: {name}\n"
         )
     };
     let jobs: String = ["fingerprint", "job", "jobs", "unfinished", "recipe"].map(job).concat();
@@ -425,7 +425,7 @@ fn a_file_that_appears_during_the_work_stays() {
     appears(&w, "inspect model --spectra --no-cache --html", "page.html", weights);
     appears(
         &w,
-        "select model --site model.layers.0.self_attn.q_proj --rank 2 --output",
+        "select model --sites model.layers.0.self_attn.q_proj --rank 2 --output",
         "rows.json",
         weights,
     );
@@ -440,7 +440,7 @@ fn said(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { said(&path) } else { vec![path] }).collect()
 }
 
-const TOGETHER: &str = "compress model --method low-rank --keep 0.4 --dataset calibration.jsonl \
+const TOGETHER: &str = "compress model --method low-rank --keep 0.4 --calibration calibration.jsonl \
     --num-tokens 1500 --seq-len 64 --threads 1 -o out";
 
 #[test]

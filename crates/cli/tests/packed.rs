@@ -96,7 +96,7 @@ fn figures_are_those_of_the_plain_text() {
         assert_eq!(figures(file), want, "{file}");
     }
     assert_eq!(figures("plain.txt.gz"), figures("plain.txt"));
-    w.ok("compress model --method svd --keep 0.5 --dataset c4-train.00000-of-01024.json.gz --dry-run -o out");
+    w.ok("compress model --method svd --keep 0.5 --calibration c4-train.00000-of-01024.json.gz --dry-run -o out");
     // Tables of tasks and questions.
     w.write("questions.jsonl.gz", gzip(&w.read("questions.jsonl")));
     let questions =

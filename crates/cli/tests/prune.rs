@@ -3,7 +3,7 @@
 use crate::workshop::Workshop;
 use serde_json::Value;
 
-const DATA: &str = "--dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
+const DATA: &str = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
 
 /// Methods whose models most runtimes load, and those with operators.
 const METHODS: [&str; 5] = ["width", "llm_pruner", "slicegpt", "drop_layers", "modegpt"];
@@ -40,30 +40,29 @@ fn every_method_keeps_at_most_its_share_and_is_scored_again_as_it_was_saved() {
 fn options_belong_to_methods() {
     let w = Workshop::new();
     for options in [
-        "--method width --heads 1 --ridge 0.1 --align 2 --seed 3",
+        "--method width:heads=1,ridge=0.1 --align 2 --seed 3",
         "--method width --layers 0 --recover 2",
-        "--method llm_pruner --criterion l2 --attention-layers 0-1 --mlp-layers 0-1",
-        "--method llm_pruner --criterion param_mix --steps 2 --examples 3 --example-tokens 16",
-        "--method llm_pruner --global --compat",
-        "--method llm_pruner --ratio 0.5 --refit 0.01",
-        "--method slicegpt --no-refit",
-        "--method modegpt --temperature 0.2",
-        "--method drop_layers --order influence",
+        "--method llm_pruner:criterion=l2,attention=0-1,mlp=0-1",
+        "--method llm_pruner:criterion=param_mix,steps=2,examples=3,tokens=16",
+        "--method llm_pruner:global,compat",
+        "--method llm_pruner:ratio=0.5,refit=0.01",
+        "--method slicegpt:refit=false",
+        "--method modegpt:temperature=0.2",
+        "--method drop_layers:order=influence",
     ] {
         w.ok(&format!(
             "prune model --keep 0.7 {options} {DATA} --dtype f32 --form auto -o out --force"
         ));
     }
     for (options, said) in [
-        ("--method width --criterion l2", "--criterion does not go with --method width"),
-        ("--method low_rank", "invalid value 'low_rank'"),
-        ("--method slicegpt --order loss", "--order does not go with --method slicegpt"),
-        ("--method width --heads 2", "expected a number from 0 to 1"),
+        ("--method width:criterion=l2", "width has no option criterion"),
+        ("--method slicegpt:order=loss", "slicegpt has no option order"),
+        ("--method width:heads=2", "heads"),
     ] {
         w.fails(&format!("prune model --keep 0.7 {options} {DATA} -o refused"), 2, &[said]);
     }
     let rank = format!("compress model --method width --rank 2 {DATA} -o refused");
-    w.fails(&rank, 2, &["--rank goes with methods"]);
+    w.fails(&rank, 2, &["--size goes with methods"]);
     let share = format!("prune model --keep 1.5 {DATA} -o refused");
     w.fails(&share, 2, &["--keep", "expected a number from 0 to 1"]);
     assert!(!w.path("refused").exists());

@@ -12,8 +12,8 @@ model: model
 text: text.jsonl
 window: 64
 jobs:
-  - compress: {rank: 2, dataset: calibration.jsonl, num_tokens: 1200, seq_len: 64, layers: 0}
-  - compress: {method: laser, rank: 3, targets: [up, gate]}
+  - compress: {rank: 2, calibration: calibration.jsonl, num_tokens: 1200, seq_len: 64, layers: 0}
+  - compress: {method: laser, rank: 3, roles: [up, gate]}
     name: cut
   - eval: {model: {from: cut}, baseline: model}
   - export: {model: {from: compress-1}, form: dense}
@@ -87,7 +87,7 @@ fn a_list_of_jobs_writes_a_directory_that_can_be_reproduced() {
     assert!(said.contains("have the same bytes"), "{said}");
     assert_eq!(differences(&w, "out", "again"), [""; 0]);
     // A command with the same options writes the same directory.
-    w.ok("compress model --method laser --rank 3 --targets up,gate --text text.jsonl --window 64 -o flags");
+    w.ok("compress model --method laser --rank 3 --roles up,gate --text text.jsonl --window 64 -o flags");
     assert_eq!(differences(&w, "out/cut", "flags"), [""; 0]);
     // The recipe that a directory holds is one.
     w.ok("run -r out/recipe.yaml -o third");
@@ -97,7 +97,7 @@ fn a_list_of_jobs_writes_a_directory_that_can_be_reproduced() {
 #[test]
 fn what_changed_since_is_told() {
     let w = Workshop::new();
-    w.ok("compress model --rank 2 --dataset calibration.jsonl --num-tokens 1200 --seq-len 64 -o a");
+    w.ok("compress model --rank 2 --calibration calibration.jsonl --num-tokens 1200 --seq-len 64 -o a");
     w.ok("reproduce a -o b");
     fs::write(w.path("a/config.json"), "{}").unwrap();
     let other = w.run("reproduce a -o c");
@@ -167,7 +167,7 @@ fn a_dry_run_tells_what_the_evaluations_cost_and_writes_nothing() {
     };
     let seconds = 2.0 * both(&eval) as f64 / eval["tokens_per_second"].as_f64().unwrap();
     assert!((eval["seconds"].as_f64().unwrap() / seconds - 1.0).abs() < 1e-9, "{eval}");
-    let cut = "model --lname fc_in,fc_out --rate 9,5 --text text.jsonl --window 64";
+    let cut = "model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --window 64";
     for verb in ["sweep", "compose"] {
         let cost = w.ok_json(&format!("{verb} {cut} --dry-run -o out"));
         // Two weights in two layers at two sizes, and the dense model.

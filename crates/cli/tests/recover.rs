@@ -5,7 +5,7 @@ use crate::interruption::stop_at;
 use crate::workshop::Workshop;
 use serde_json::Value;
 
-const PLAN: &str = "compress model --rank 2 --targets up,down --dataset calibration.jsonl \
+const PLAN: &str = "compress model --rank 2 --roles up,down --calibration calibration.jsonl \
                     --num-tokens 1500 --seq-len 64";
 
 fn number(value: &Value) -> f64 {
@@ -47,7 +47,7 @@ fn recovery_lowers_the_held_out_loss_and_stands_in_the_results() {
 fn a_recovery_that_only_harms_is_thrown_away_and_told() {
     let w = Workshop::new();
     // Of a trained model: steps of any size may help one of random weights.
-    let plan = "compress pocket --keep 0.5 --targets up --layers 1 --dataset pocket --num-tokens \
+    let plan = "compress pocket --keep 0.5 --roles up --layers 1 --calibration pocket --num-tokens \
                 1500 --seq-len 64";
     let shown = w.ok(&format!("{plan} --recover 3 --recover-rate 30 -o out"));
     assert!(shown.contains("thrown away") && shown.contains("--recover-rate"), "{shown}");
@@ -62,14 +62,14 @@ fn a_recovery_that_only_harms_is_thrown_away_and_told() {
 #[test]
 fn recovery_goes_with_plans_divided_budgets_and_methods_that_need_no_text() {
     let w = Workshop::new();
-    let data = "--dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
+    let data = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
     let edits = "edits:\n  - {sites: {roles: [up]}, method: {method: svd}, size: {rank: 2}}\n";
     w.write("plan.yaml", edits);
     for how in [
         "--plan plan.yaml",
         "--method svd --allocate spectrum --keep 0.5",
         "--method auto --keep 0.5 --layers 0",
-        "--method laser --rho 0.25",
+        "--method laser --size rho=0.25",
     ] {
         let args = format!("compress model {how} {data} --recover 5 --force -o out");
         let json = w.ok_json(&args);
@@ -79,7 +79,7 @@ fn recovery_goes_with_plans_divided_budgets_and_methods_that_need_no_text() {
     w.fails(
         "compress model --method svd --rank 2 --recover 5 -o none",
         2,
-        &["no calibration text", "--dataset"],
+        &["no calibration text", "--calibration"],
     );
 }
 

@@ -14,7 +14,7 @@ fn workshop(count: usize) -> Workshop {
     w
 }
 
-const CALIBRATION: &str = "--dataset calibration.jsonl --num-tokens 2000 --seq-len 64";
+const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
 
 /// Decisions of a result, without checks.
 fn decided(result: &Value) -> Vec<(String, Value)> {
@@ -27,9 +27,9 @@ fn roles_and_patterns_choose_what_a_search_visits() {
     let w = workshop(30);
     let args = format!("search model --questions q.jsonl --delta 0.1 --ranks 2 {CALIBRATION}");
     for (chosen, expected) in [
-        ("--roles gate,key --lnum 1", vec!["mlp.gate_proj", "self_attn.k_proj"]),
-        ("--site *.mlp.* --roles down --lnum 1", vec!["mlp.down_proj"]),
-        ("--site re:[qo]_proj --lnum 1", vec!["self_attn.o_proj", "self_attn.q_proj"]),
+        ("--roles gate,key --layers 1", vec!["mlp.gate_proj", "self_attn.k_proj"]),
+        ("--sites *.mlp.* --roles down --layers 1", vec!["mlp.down_proj"]),
+        ("--sites re:[qo]_proj --layers 1", vec!["self_attn.o_proj", "self_attn.q_proj"]),
     ] {
         let found = w.ok_json(&format!("{args} {chosen} -o out --force"));
         let sites: Vec<String> = decided(&found).into_iter().map(|(site, _)| site).collect();
@@ -125,8 +125,8 @@ fn bad_searches_are_refused_before_any_work() {
         assert_eq!(w.names(), before, "{args}");
     }
     // The calibration text is the text that selects.
-    let args = "search model --text text.jsonl --window 8 --lname fc_in --lnum 0 --ranks 1";
-    let told = w.run(&format!("{args} --dataset text.jsonl --seq-len 16 -o out"));
+    let args = "search model --text text.jsonl --window 8 --roles fc_in --layers 0 --ranks 1";
+    let told = w.run(&format!("{args} --calibration text.jsonl --seq-len 16 -o out"));
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(told.stderr.contains("with the calibration text"), "{}", told.stderr);
     assert!(w.text("out/report.md").contains("ranks may be too small"));
@@ -152,7 +152,7 @@ fn tasks_of_the_harness_and_of_laser_are_divided() {
         ("--tasks laser_fever --data laser_fever=claims.jsonl", "acc"),
         ("--tasks boats.yaml", "acc"),
     ] {
-        let args = format!("search model --lname fc_out --delta 0.2 {task} {CALIBRATION} --force");
+        let args = format!("search model --roles fc_out --delta 0.2 {task} {CALIBRATION} --force");
         let found = w.ok_json(&format!("{args} -o out"));
         let figures = &found["search"]["figures"]["task"];
         assert_eq!(figures["metric"], metric, "{figures}");

@@ -72,7 +72,7 @@ fn a_tensor_and_its_layer_give_the_same_rows() {
     let tensor = w.ok_json(&format!("select model --tensor {QUERY} -r 8"));
     let slots = w.ok_json("inspect model --slots");
     let site = slots["sites"][0]["site"].as_str().unwrap().to_owned();
-    let layer = w.ok_json(&format!("select model --site {site} -r 8 --threads 1"));
+    let layer = w.ok_json(&format!("select model --sites {site} -r 8 --threads 1"));
     for key in ["indices", "scores", "projection", "effort", "gamma", "version"] {
         assert_eq!(tensor[key], layer[key], "{key}");
     }
@@ -95,29 +95,29 @@ fn every_way_to_say_how_many() {
     for (option, count) in [
         ("--rank 7", 7),
         ("-r 40", 40),
-        ("--rho 0.25", 5),
-        ("--rho 1", 20),
+        ("--size rho=0.25", 5),
+        ("--size rho=1", 20),
         // 6 rows make factors of 6 (40 + 20) numbers; 7 would make more than half of 800.
         ("--keep 0.5", 6),
-        ("--rate 8.9", 2),
+        ("--size rate=8.9", 2),
     ] {
         let json = w.ok_json(&format!("select m.safetensors --tensor m {option}"));
         assert_eq!(indices(&json).len(), count, "{option}");
         assert_eq!(json["options"]["rank"], count, "{option}");
     }
-    let full = w.ok_json("select m.safetensors --tensor m --rate 0");
+    let full = w.ok_json("select m.safetensors --tensor m --size rate=0");
     assert!(full["projection"]["relative_residual"].as_f64().unwrap() < 1e-6, "all of the space");
     for (option, words) in [
         ("--rank 0", &["--rank 0 asks for 0 rows", "1 to 40"][..]),
         ("--rank 41", &["41 rows", "40 x 20"]),
         ("--keep 0", &["--keep 0 asks for 0 rows"]),
         ("--keep 1.5", &["'1.5'", "--keep", "from 0 to 1"]),
-        ("--rho NaN", &["--rho", "it is not finite"]),
-        ("--rho -1", &["--rho"]),
+        ("--size rho=NaN", &["--size", "rho=NaN"]),
+        ("--size rho=-1", &["rho is -1"]),
         ("--keep 0.01", &["asks for 0 rows"]),
-        ("--rate 10", &["--rate 10 asks for 0 rows"]),
-        ("--rate 11", &["'11'", "--rate", "from 0 to 10"]),
-        ("--rate 9.99", &["asks for 0 rows"]),
+        ("--size rate=10", &["rate 10 asks for 0 rows"]),
+        ("--size rate=11", &["--size", "rate is 11", "from 0 to 10"]),
+        ("--size rate=9.99", &["asks for 0 rows"]),
         ("", &["--rank"]),
         ("--rank 3 --keep 0.5", &["cannot be used with"]),
         ("--rank 3 --gamma 0", &["--gamma 0", "median"]),
@@ -125,7 +125,7 @@ fn every_way_to_say_how_many() {
         ("--rank 3 --gamma inf", &["--gamma inf"]),
         ("--rank 3 --gamma mean", &["--gamma mean"]),
         ("--rank 3 --order 3", &["--order", "3"]),
-        ("--rank 3 --site x", &["cannot be used with"]),
+        ("--rank 3 --sites x", &["cannot be used with"]),
     ] {
         w.fails(&format!("select m.safetensors --tensor m {option}"), 2, words);
     }
@@ -148,7 +148,7 @@ fn impossible_matrices_are_refused() {
         ("m.safetensors --tensor broken", 1, &["broken", "NaN"]),
         ("model --tensor model.norm.weight", 2, &["model.norm.weight", "[32]"]),
         ("model --tensor q_proj", 2, &["nearest are", QUERY]),
-        ("model --site layer", 2, &["15 linear layers", "nearest are", "--slots"]),
+        ("model --sites layer", 2, &["15 linear layers", "nearest are", "--slots"]),
         ("nowhere --tensor a", 1, &["nowhere"]),
         ("equal.safetensors --tensor equal --gamma median", 1, &["median", "gamma"]),
     ] {

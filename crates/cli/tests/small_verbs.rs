@@ -35,7 +35,7 @@ fn notes_go_to_stderr_unless_quiet() {
 #[test]
 fn stages_files_and_fits_are_told_to_who_asks_for_more() {
     let w = Workshop::new();
-    let args = "compress model --rank 1 --targets output --layers 0 --dataset calibration.jsonl \
+    let args = "compress model --rank 1 --roles output --layers 0 --calibration calibration.jsonl \
                 --num-tokens 300 --seq-len 16 -o out --json";
     let run = |more: &str| {
         let outcome = w.run(&format!("{args} {more}"));
@@ -126,9 +126,9 @@ fn a_recipe_that_is_nearly_built_in_is_named() {
 #[test]
 fn things_have_one_name_and_their_other_names_work_everywhere() {
     let w = Workshop::new();
-    let data = "--dataset calibration.jsonl --seq-len 48 --rank 2 --layers 0 -o out --dry-run";
+    let data = "--calibration calibration.jsonl --seq-len 48 --rank 2 --layers 0 -o out --dry-run";
     let roles = |targets: &str| {
-        let json = w.ok_json(&format!("compress model --targets {targets} {data}"));
+        let json = w.ok_json(&format!("compress model --roles {targets} {data}"));
         json["plan"]["edits"].clone()
     };
     assert_eq!(roles("q_proj,gate_proj"), roles("query,gate"));
@@ -137,7 +137,7 @@ fn things_have_one_name_and_their_other_names_work_everywhere() {
     };
     assert_eq!(plan("low-rank"), plan("low_rank"));
     let edits = |slots: &str| {
-        w.ok_json(&format!("laser model {slots} --rho 0.5 --lnum 0"))["sites"].clone()
+        w.ok_json(&format!("laser model {slots} --size rho=0.5 --lnum 0"))["sites"].clone()
     };
     for (one, other) in [
         ("--lname q_proj", "--lname query"),
@@ -149,8 +149,8 @@ fn things_have_one_name_and_their_other_names_work_everywhere() {
     }
     for command in [
         "eval model",
-        "sweep model --lname fc_in --rho 0.5 -o cells",
-        "laser model --lname fc_in --rho 0.5",
+        "sweep model --roles fc_in --size rho=0.5 -o cells",
+        "laser model --lname fc_in --size rho=0.5",
     ] {
         for name in ["fever", "laser_fever"] {
             w.fails(

@@ -305,7 +305,7 @@ fn hash(result: &Value) -> String {
 #[test]
 fn two_models_are_compared_item_by_item() {
     let w = workshop();
-    w.ok("compress model --keep 0.4 --dataset calibration.jsonl -o small --quiet");
+    w.ok("compress model --keep 0.4 --calibration calibration.jsonl -o small --quiet");
     let result = w.ok_json("eval small --baseline model --tasks boats.yaml");
     let compared = result["linwright"]["comparisons"].as_array().unwrap();
     assert_eq!(compared.len(), 2, "{result}");

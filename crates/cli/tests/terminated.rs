@@ -18,20 +18,20 @@ const MOST: Duration = Duration::from_secs(2 + 2);
 const MIDDLE: Duration = Duration::from_millis(1200);
 
 /// Calibration on a little text.
-const CALIBRATION: &str = "--dataset=calibration.jsonl --num-tokens=1500 --seq-len=64";
+const CALIBRATION: &str = "--calibration=calibration.jsonl --num-tokens=1500 --seq-len=64";
 /// Evaluation of a long text.
 const TEXT: &str = "--text=long.jsonl --window=64 --stride=8";
 
 /// Commands that work for much longer than the test waits, of each verb that can. `OUT` is a place
 /// of their own.
 const LONG: &[&str] = &[
-    "compress model --method rotor --epochs 100000 --targets query,key,value CALIBRATION -o OUT",
+    "compress model --method rotor:epochs=100000 --roles query,key,value CALIBRATION -o OUT",
     "compare model --keep 0.6 --methods slicegpt --no-controls --recover 1000000 CALIBRATION TEXT -o OUT",
     "prune model --keep 0.9 --recover 1000000 CALIBRATION TEXT -o OUT",
     "laser model --lname fc_in --lnum 0 --rate 9 TEXT -o OUT",
-    "sweep model --lname fc_in,fc_out --rate 9,5 TEXT -o OUT",
-    "compose model --lname fc_in,fc_out --rate 9,5 TEXT -o OUT",
-    "search model --lname fc_in,fc_out --questions many.jsonl CALIBRATION -o OUT",
+    "sweep model --roles fc_in,fc_out --size rate=9,5 TEXT -o OUT",
+    "compose model --roles fc_in,fc_out --size rate=9,5 TEXT -o OUT",
+    "search model --roles fc_in,fc_out --questions many.jsonl CALIBRATION -o OUT",
     "eval model TEXT -o OUT",
     "run -r long.yaml -o OUT",
     "fit normal:2048 --operator low_rank --keep 0.5 -o OUT",

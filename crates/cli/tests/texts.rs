@@ -11,32 +11,32 @@ use std::fs;
 pub(crate) const CASES: [(&str, &str); 16] = [
     (
         "compress",
-        "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
+        "model --rank 1 --roles output --layers 0 --calibration rows.csv --num-tokens 300 --seq-len 16 \
          --text rows.jsonl --limit 1 --window 16 -o out",
     ),
     (
         "laser",
-        "model --no-cache --lname mlp --lnum 0 --rank 1 --text rows.tsv --limit 1 --window 16",
+        "model --no-cache --roles mlp --layers 0 --rank 1 --text rows.tsv --limit 1 --window 16",
     ),
     (
         "sweep",
-        "model --no-cache --lname fc_out --lnum 0 --rank 1 --text rows.jsonl --limit 1 --window 16 -o out",
+        "model --no-cache --roles fc_out --layers 0 --rank 1 --text rows.jsonl --limit 1 --window 16 -o out",
     ),
     (
         "compose",
-        "model --no-cache --lname fc_out --lnum 0 --rank 1 --text rows.csv --limit 1 --window 16 -o out",
+        "model --no-cache --roles fc_out --layers 0 --rank 1 --text rows.csv --limit 1 --window 16 -o out",
     ),
     (
         "search",
-        "model --lname fc_out --lnum 0 --ranks 1 --text rows.jsonl --dataset rows.csv --num-tokens 300 --seq-len 16 --window 4 -o out",
+        "model --roles fc_out --layers 0 --ranks 1 --text rows.jsonl --calibration rows.csv --num-tokens 300 --seq-len 16 --window 4 -o out",
     ),
     (
         "compare",
-        "model --keep 0.5 --methods svd --no-controls --text rows.jsonl --dataset rows.csv --num-tokens 300 --seq-len 16 --window 4 -o out",
+        "model --keep 0.5 --methods svd --no-controls --text rows.jsonl --calibration rows.csv --num-tokens 300 --seq-len 16 --window 4 -o out",
     ),
     (
         "prune",
-        "model --keep 0.7 --dataset rows.csv --num-tokens 300 --seq-len 16 --text rows.jsonl --limit 1 --window 4 -o out",
+        "model --keep 0.7 --calibration rows.csv --num-tokens 300 --seq-len 16 --text rows.jsonl --limit 1 --window 4 -o out",
     ),
     ("eval", "model --text rows.jsonl --overlap-with rows.csv rows.tsv --limit 1 --window 16"),
     ("eval", "model --tasks rotor_paper --data rotor_paper=rows.csv --limit 1"),
@@ -97,7 +97,7 @@ fn every_command_that_takes_texts_takes_them_from_any_field() {
     let takes_texts = |verb: &String| {
         let help = w.ok(&format!("{verb} --help"));
         let is_option = |option: &str| help.contains(&format!("{option} <"));
-        let texts = ["--text", "--dataset", "--overlap-with", "--train", "--query"];
+        let texts = ["--text", "--calibration", "--overlap-with", "--train", "--query"];
         let any = texts.iter().any(|option| is_option(option));
         assert_eq!(any, is_option("--text-field"), "{verb}: {help}");
         any
@@ -142,8 +142,8 @@ fn recipes_name_the_field_of_each_text() {
     w.fails("run -r own.yaml -o other", 1, &["rows.csv, line 2: field `text`", "`content`"]);
     w.write("own.yaml", RECIPE.replace("text_field", "textfield"));
     w.fails("run -r own.yaml -o other", 3, &["did you mean `text_field`?"]);
-    w.write("sweep.yaml", "{version: 1, title: S, model: model, runs: [{title: a, options: {lname: fc_out, \
-                           lnum: 0, rank: 1, no-cache: true, text: rows.csv, text-field: content, limit: 1, window: 16}}]}");
+    w.write("sweep.yaml", "{version: 1, title: S, model: model, runs: [{title: a, options: {roles: fc_out, \
+                           layers: 0, rank: 1, no-cache: true, text: rows.csv, text-field: content, limit: 1, window: 16}}]}");
     w.ok("run -r sweep.yaml -o swept");
 }
 
@@ -154,7 +154,7 @@ fn a_field_of_texts_without_any_is_refused() {
     for args in [
         "eval model --text plain.txt --text-field content",
         "eval model --questions questions.jsonl --text-field content",
-        "compress pocket --dataset pocket --text-field content -o out",
+        "compress pocket --calibration pocket --text-field content -o out",
     ] {
         w.fails(args, 2, &["--text-field content: no text of this command has fields", ".csv"]);
     }

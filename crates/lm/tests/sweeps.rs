@@ -162,7 +162,7 @@ fn check_cells(kind: &str, grid: &Grid) -> Swept {
     let parts = Parts::new(kind);
     let swept = parts.swept(grid, true, &mut Silent).unwrap();
     for cell in &swept.cells {
-        let sites = cell.place.weights.set(cell.place.layer.map(|l| vec![l]));
+        let sites = cell.place.weights.set(cell.place.layer.map(|l| vec![l]), &[]);
         let method = MethodSpec::Laser(cell.place.weights.cut_by(grid.method));
         let size = Some(cell.size);
         let edits = Plan { seed: 0, edits: vec![Edit { sites, method, size, heals: false }] };

@@ -5,12 +5,13 @@ use crate::{
 };
 use linwright_tensor::kernels::gemm::Weight;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::io;
 
 /// Number of output and input features of a map; a dense weight of this shape is (out, inp).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
     /// Features of an output row.

@@ -67,7 +67,7 @@ fn option(field: &Field, default: &Value) -> Value {
         Kind::Flag => ("flag", None),
         Kind::Integer { .. } => ("integer", None),
         Kind::Number { .. } => ("number", None),
-        Kind::Text => ("text", None),
+        Kind::Text | Kind::Term(_) => ("text", None),
         Kind::Named(names) => ("name", Some(names.iter().map(named).collect::<Vec<_>>())),
     };
     json!({

@@ -5,8 +5,9 @@ use crate::args::Shared;
 use crate::command_line::Cli;
 use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Command, CommandFactory};
+use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
+use linwright::jobs::{Candidates, Catalogue, Key, Methods, Terms};
 use linwright::ops::OpSpec;
 use serde_json::json;
 
@@ -38,6 +39,18 @@ pub(crate) fn run(args: &CompletionsArgs, shared: &Shared) -> Result<(), Failure
     pieces.finish()
 }
 
+/// Adds names, and each with every option that it has, to an argument that takes terms.
+fn with_terms(arg: Arg, catalogue: &Catalogue) -> Arg {
+    if !arg.get_possible_values().is_empty() {
+        return arg;
+    }
+    let words = catalogue.entries.iter().flat_map(|entry| {
+        let of_key = |key: &Key| format!("{}:{}=", entry.name, key.name);
+        std::iter::once(entry.name.to_owned()).chain(entry.keys.iter().map(of_key))
+    });
+    arg.value_parser(PossibleValuesParser::new(words))
+}
+
 /// Adds the known names to arguments that also take files or specifications.
 fn with_names(command: Command) -> Command {
     let command = command.mut_args(|arg| match arg.get_id().as_str() {
@@ -46,6 +59,8 @@ fn with_names(command: Command) -> Command {
             arg.value_parser(PossibleValuesParser::new(kinds))
         }
         "tasks" => arg.value_parser(PossibleValuesParser::new(ls::tasks().map(|(name, _)| name))),
+        "method" => with_terms(arg, Methods::catalogue()),
+        "methods" => with_terms(arg, Candidates::catalogue()),
         _ => arg,
     });
     command.mut_subcommands(with_names)

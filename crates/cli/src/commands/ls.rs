@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::evaluate::entries;
-use linwright::jobs::{MethodName, VERBS};
+use linwright::jobs::{Catalogue, Entry, Key, Methods, Terms, VERBS, plain_value};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use linwright::recipes::PRESETS;
@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 pub(crate) struct LsArgs {
     /// The kind of entries to list.
     what: What,
+    /// A method, whose options are listed (methods).
+    name: Option<String>,
     /// Output and input features for which `ls operators --json` counts parameters and
     /// multiply-adds.
     #[arg(long, value_name = "OUTxINP", default_value = "2048x2048", value_parser = shape)]
@@ -47,11 +49,18 @@ enum What {
 }
 
 pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
+    if let Some(name) = &args.name {
+        return match args.what {
+            What::Methods => options(Methods::catalogue(), name, shared),
+            _ => Err(Failure::usage(format!("{name}: only methods have options to list"))
+                .hint("linwright ls methods NAME")),
+        };
+    }
     let rows: Vec<(String, String)> = match args.what {
         What::Operators => return operators(args.shape, shared),
         What::Methods => {
-            let all = MethodName::all().iter();
-            all.map(|method| (method.name().to_owned(), method.help())).collect()
+            let all = Methods::catalogue().entries.iter();
+            all.map(|method| (method.name.to_owned(), method.summary.clone())).collect()
         }
         What::Tasks => tasks().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         What::Families => FAMILIES
@@ -121,5 +130,35 @@ fn at(kind: &str, shape: Shape) -> Value {
             "macs_per_row": cost.macs_per_row,
         }),
         Err(error) => json!({"shape": shape, "reason": error.to_string()}),
+    }
+}
+
+/// The options of a value of a catalogue.
+fn options(catalogue: &Catalogue, name: &str, shared: &Shared) -> Result<(), Failure> {
+    let term = catalogue.read(name).map_err(Failure::usage)?;
+    let Some(Entry { name, summary, keys, .. }) = catalogue.entry(term.name) else {
+        return Err(Failure::usage(format!("there is no {} {name}", catalogue.what)));
+    };
+    if shared.json {
+        let key = |key: &Key| {
+            json!({
+                "key": key.name, "type": key.kind.expected(), "default": key.default,
+                "about": key.help,
+            })
+        };
+        let keys: Vec<Value> = keys.iter().map(key).collect();
+        return print_json(&json!({ "name": name, "about": summary, "options": keys }));
+    }
+    let default = |key: &Key| match &key.default {
+        Value::Null => "-".to_owned(),
+        value => plain_value(value),
+    };
+    let row =
+        |key: &Key| vec![key.name.clone(), key.kind.expected(), default(key), key.help.clone()];
+    let rows: Vec<Vec<String>> = keys.iter().map(row).collect();
+    print(&format!("{name}: {summary}\n"))?;
+    match rows.is_empty() {
+        true => print("it has no options"),
+        false => print(&table(&["option", "value", "default", ""], &rows)),
     }
 }

@@ -10,7 +10,7 @@ use linwright::recipes::PRESETS;
 pub(crate) const NEXT: &str = "\
 With a model of your own (a directory, a .gguf file, or owner/name on the hub):
   linwright inspect MODEL
-  linwright compress MODEL --keep 0.8 --dataset TEXT -o smaller
+  linwright compress MODEL --keep 0.8 --calibration TEXT -o smaller
   linwright eval smaller --text OTHER-TEXT --baseline MODEL";
 
 pub(crate) fn run(shared: &Shared) -> Result<(), Failure> {

@@ -21,8 +21,10 @@ use linwright_measure::stats::SiteStats;
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::linalg::eigh;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -55,6 +57,23 @@ impl Ridge {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl JsonSchema for Ridge {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Ridge".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            {"type": "number", "minimum": 0, "maximum": 1e12},
+            {"const": Self::AUTO, "description": "What is best on held-out windows."},
+        ]})
     }
 }
 

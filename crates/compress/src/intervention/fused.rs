@@ -6,11 +6,14 @@ use crate::methods::LaserMethod;
 use crate::{CompressError, FitError};
 use linwright_ops::{Dense, LinearSlot, Op, SiteId, Sites};
 use linwright_tensor::Mat;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A projection within a fused weight. LASER cuts fused weights as a whole, while those of other
 /// families are cut one by one: a part is what corresponds to one of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum FusedPart {
     /// The query of one matrix of query, key and value.

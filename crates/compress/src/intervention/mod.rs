@@ -34,10 +34,11 @@ use linwright_ops::{Dense, LowRank, Op, Shape};
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{Components, Sketch};
 use linwright_tensor::{Mat, RngKey};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The removed part of a weight.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Intervention {
     /// All but the components with the largest singular values.
@@ -81,7 +82,7 @@ impl Intervention {
 }
 
 /// Computation of singular components.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decomposition {
     /// All components.
@@ -97,7 +98,7 @@ pub enum Decomposition {
 }
 
 /// Storage of a cut weight.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
     /// As factors if they have fewer parameters, else dense.

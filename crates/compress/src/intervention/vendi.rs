@@ -12,10 +12,11 @@ use linwright_measure::vendi::{
     Criterion, Diversity, Gamma, Goal, VendiError, reconstruct, select,
 };
 use linwright_tensor::Mat;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of the selection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VendiOptions {
     /// Whether rows of small norm are preferred, by the mean of `exp(-|x|²)`.
@@ -25,6 +26,7 @@ pub struct VendiOptions {
     /// Parameter of the kernel `exp(-γ |x - y|² / 2)`; by default from the median distance. The
     /// paper's code (and `compat`) uses 1, for which all rows of real weights are nearly
     /// orthogonal.
+    #[schemars(range(min = 0.0, max = 1e12))]
     pub gamma: Option<f64>,
 }
 

@@ -22,13 +22,15 @@ use linwright_ops::Shape;
 use linwright_tensor::Mat;
 use linwright_tensor::linalg::Components;
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Truncates a weight whose columns are scaled by their activations.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AsvdMethod {
     /// Power of the mean size of an activation, from 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub alpha: f64,
 }
 

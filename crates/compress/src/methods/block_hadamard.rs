@@ -8,10 +8,11 @@ use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{BlockHadamardSpec, OpSpec, Shape};
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Replaces a weight by BH-m.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BlockHadamardMethod {
     /// Number m of block-diagonal maps.

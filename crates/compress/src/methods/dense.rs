@@ -10,10 +10,11 @@ use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{Dense, DenseSpec, Op, OpSpec, Shape};
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Fits a dense weight.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenseMethod {
     /// Closed form or training.

@@ -25,15 +25,17 @@ use linwright_measure::capture::Needs;
 use linwright_ops::Shape;
 use linwright_tensor::Mat;
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Projects the output of a weight on its principal directions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeatureMethod {
     /// As the paper's released code, which loses the bias.
     pub compat: bool,
     /// Share from 0 to 1 by which moments are shrunk towards their diagonal, for few samples.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub shrinkage: f64,
 }
 

@@ -15,10 +15,11 @@ use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::Shape;
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A cut of a weight: an intervention with its options. Its size is the part that is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LaserMethod {
     /// The removed part.

@@ -30,11 +30,12 @@ use linwright_measure::stats::SiteStats;
 use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec, Shape};
 use linwright_tensor::Mat;
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Replaces a weight by U V.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LowRankMethod {
     /// Closed form or training.

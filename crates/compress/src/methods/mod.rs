@@ -22,6 +22,7 @@ use linwright_ops::{Op, Shape, SiteId};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Checkpoint, Control, Curve};
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -411,6 +412,15 @@ macro_rules! methods {
             /// Summaries, in the same order.
             pub const SUMMARIES: &'static [&'static str] = &[$(<$name as Method>::SUMMARY),*];
 
+            /// Schema of the options of the method with this name, if there is one.
+            #[must_use]
+            pub fn schema_of(id: &str) -> Option<Schema> {
+                $(if id == <$name as Method>::ID {
+                    return Some(schema_for!($name));
+                })*
+                None
+            }
+
             /// Name of the method.
             #[must_use]
             pub fn id(&self) -> &'static str {
@@ -583,7 +593,7 @@ methods! {
 }
 
 /// Closed form or training.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
     /// The optimum in closed form.

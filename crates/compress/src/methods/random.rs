@@ -15,10 +15,11 @@ use linwright_ops::{LowRank, Op, Shape};
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Write, product};
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Replaces a weight by random factors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RandomMethod {}
 

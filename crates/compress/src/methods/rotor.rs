@@ -10,11 +10,12 @@ use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{OpSpec, RotorNetworkSpec, Shape};
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Replaces a weight by a rotor network. Of a size, it has the nearest numbers of layers and
 /// branches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RotorMethod {
     /// Shape of the network.

@@ -11,19 +11,22 @@ use linwright_measure::capture::Needs;
 use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::Scalar;
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Replaces a weight by an operator.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StructuredMethod {
     /// The operator with its options; a size replaces that in them.
     pub operator: OpSpec,
     /// Number of starts of a fit that is not closed; the best is kept.
     #[serde(default = "StructuredMethod::default_starts")]
+    #[schemars(range(min = 1, max = 10_000))]
     pub starts: u32,
     /// Largest number of iterations of a start.
     #[serde(default = "StructuredMethod::default_iterations")]
+    #[schemars(range(min = 1, max = 1_000_000_000))]
     pub iterations: u32,
     /// Ridge of the regression towards the weight.
     #[serde(default)]

@@ -18,13 +18,15 @@ use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::Shape;
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Projects the output of a weight on the directions of its largest second moments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwiftSvdMethod {
     /// Share from 0 to 1 by which moments are shrunk towards their diagonal, for few samples.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub shrinkage: f64,
 }
 

@@ -8,6 +8,7 @@ use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{
     Control, OptimizerSettings, Problem, Rules, Schedule, Slice, TrainSettings, train,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Operations of Adam per parameter, in multiply-adds.
@@ -15,18 +16,23 @@ const ADAM: f64 = 10.0;
 
 /// Options of training: Adam on the mean squared error with a cosine schedule; the parameters with
 /// the least validation error are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Training {
     /// Passes over the training samples.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub epochs: u32,
     /// Batch size; all samples if there are fewer.
+    #[schemars(range(min = 1, max = 16_777_216))]
     pub batch: usize,
     /// Peak learning rate.
+    #[schemars(range(min = 0.0, max = 1e38))]
     pub rate: f64,
     /// Decoupled weight decay.
+    #[schemars(range(min = 0.0, max = 1e38))]
     pub weight_decay: f64,
     /// Number of random starts; the one with the least validation error is kept.
+    #[schemars(range(min = 1, max = 10_000))]
     pub starts: u32,
 }
 

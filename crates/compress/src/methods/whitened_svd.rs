@@ -30,10 +30,11 @@ use linwright_ops::Shape;
 use linwright_tensor::Mat;
 use linwright_tensor::linalg::Cholesky;
 use linwright_train::Control;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Root of the moments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Whitening {
     /// Cholesky factor.
@@ -58,12 +59,13 @@ impl Whitening {
 }
 
 /// Truncates a weight after its input is whitened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WhitenedSvdMethod {
     /// Root of the moments.
     pub whitening: Whitening,
     /// Share from 0 to 1 by which moments are shrunk towards their diagonal, for few samples.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub shrinkage: f64,
 }
 

@@ -105,7 +105,9 @@ impl RegistryError {
             Self::Unread { option } => format!("it is for {}", option.readers()),
             Self::NoData { task, .. } => format!("give --data {task}=FILE"),
             Self::NoSplit { task, .. } => {
-                format!("give its files in order, --data {task}=FILE, and choose with --split")
+                format!(
+                    "give its files in order, --data {task}=FILE, and choose with --laser-split"
+                )
             }
             Self::NotOne { .. } => {
                 "give one of --tasks NAME, --questions FILE and --text FILE".into()

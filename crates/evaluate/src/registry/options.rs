@@ -49,7 +49,7 @@ impl TaskOption {
             Self::Chat => "--apply-chat-template",
             Self::Samples => "--samples",
             Self::Scoring => "--laser-scoring",
-            Self::Split => "--split",
+            Self::Split => "--laser-split",
             Self::NewTokens => "--laser-new-tokens",
         }
     }

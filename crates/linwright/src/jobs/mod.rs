@@ -21,22 +21,23 @@ pub(crate) mod work;
 
 pub use collapse::options::CollapseOptions;
 pub use kit::{
-    AnyJob, BatchSize, ByteSize, ChangedPath, Division, Failure, FailureKind, Field, Group, Host,
-    Job, JobError, Kind, Name, Options, Outcome, OutputPath, Reader, ResultData, Session,
-    StatePath, Verb, Written, arguments, bounds, command, fields, flag_of, inputs, is_full,
-    message_of, outputs, parse_layers, quoted, read, recipe_of, schema, source, to_yaml,
+    AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
+    Field, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome, OutputPath, Reader,
+    ResultData, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, Written,
+    arguments, bounds, command, fields, flag_of, inputs, is_full, message_of, outputs,
+    parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
     write_pages,
 };
 pub use language::chat_template::ChatTemplateOptions;
-pub use language::compare::Compares;
-pub use language::compress::{Heal, MethodName, StoredDType};
+pub use language::compare::{CandidateTerm, Candidates};
+pub use language::compress::{Heal, MethodTerm, Methods, StoredDType};
 pub use language::cuts::CutOptions;
 pub use language::evaluation::EvaluationOptions;
 pub use language::form::SavedForm;
 pub use language::generate::{Generate, Prompted};
 pub use language::precision::PrecisionOptions;
 pub use language::sampling::{SamplingOptions, Writer, end_tokens};
-pub use language::slots::SlotOptions;
+pub use language::slots::{RoleName, SlotOptions};
 pub use molecule::md::MdEnsemble;
 pub use nets::images::ImageOptions;
 
@@ -51,6 +52,13 @@ macro_rules! jobs {
 
 /// Jobs that no recipe holds, since they write no file: their command streams what they find.
 pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
+
+/// Catalogues of terms, by the names that schemas have for them.
+pub(crate) static CATALOGUES: [(&str, fn() -> &'static Catalogue); 3] = [
+    (Methods::NAME, Methods::catalogue),
+    (Candidates::NAME, Candidates::catalogue),
+    (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
+];
 
 /// Groups of commands.
 pub static GROUPS: &[Group] = &[

@@ -2,7 +2,7 @@
 //! the jobs.
 
 use super::list;
-use crate::jobs::kit::{Field, Kind, Verb, bound_text};
+use crate::jobs::kit::{Catalogue, Field, Kind, Verb, bound_text};
 use linwright_study::recipe::VERSION;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -102,6 +102,11 @@ pub fn page() -> String {
     text
 }
 
+fn names(catalogue: &Catalogue) -> String {
+    let names = catalogue.entries.iter().map(|entry| format!("`{}`", entry.name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
 fn value_of(field: &Field) -> String {
     let one = match &field.kind {
         Kind::Flag => "`true`".to_owned(),
@@ -113,6 +118,9 @@ fn value_of(field: &Field) -> String {
         Kind::Text if field.is_place() => "place below the directory of the run".to_owned(),
         Kind::Text if field.is_path => "path".to_owned(),
         Kind::Text => "text".to_owned(),
+        Kind::Term(catalogue) => {
+            format!("a {} with its options: {}", catalogue.what, names(catalogue))
+        }
         Kind::Named(names) => {
             let names: Vec<String> = names.iter().map(|name| format!("`{}`", name.name)).collect();
             names.join(", ")

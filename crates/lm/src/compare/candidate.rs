@@ -3,17 +3,13 @@
 use super::quantised::Rounding;
 use crate::prune::PruneSpec;
 use linwright_compress::form;
-use linwright_compress::form::RecipeError;
 use linwright_compress::methods::How;
 use linwright_compress::methods::{
     BlockHadamardMethod, LowRankMethod, MethodSpec, RandomMethod, RotorMethod, StructuredMethod,
 };
 use linwright_ops::OpSpec;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Methods of sites in closed form, in the order of a comparison.
 const CLOSED: [&str; 6] = ["low_rank", "feature", "whitened_svd", "swift_svd", "asvd", "svd"];
@@ -101,16 +97,17 @@ impl Candidate {
         Some(Self::Sites(method))
     }
 
-    /// The same with some of its options, as plans call them, in place of the standard ones.
+    /// The same with these options, as plans call them; those that are missing are as in plans.
     ///
     /// # Errors
     /// What is wrong with them, for a message.
-    pub fn with_options(&self, options: &Options) -> Result<Self, String> {
+    pub fn with_options(&self, options: Options) -> Result<Self, String> {
         let name = self.name();
+        let wrong = |error: serde_json::Error| error.to_string();
         let found = match self {
-            Self::Sites(method) => Self::Sites(merged(method, options)?),
-            Self::Pruned(spec) => {
-                let spec = merged(spec, options)?;
+            Self::Sites(_) => Self::Sites(serde_json::from_value(options.into()).map_err(wrong)?),
+            Self::Pruned(_) => {
+                let spec: PruneSpec = serde_json::from_value(options.into()).map_err(wrong)?;
                 spec.check()?;
                 Self::Pruned(spec)
             }
@@ -187,30 +184,6 @@ impl Candidate {
 /// Options of a method by name.
 pub type Options = serde_json::Map<String, Value>;
 
-/// Options of candidates by their names, in YAML or JSON: `{modegpt: {temperature: 0}}`.
-///
-/// # Errors
-/// [`RecipeError::Form`].
-pub fn candidate_options(text: &str) -> Result<BTreeMap<String, Options>, RecipeError> {
-    let path = Path::new(text);
-    let read = serde_saphyr::from_str(text).map_err(|e| form::form(path, &e.to_string()))?;
-    form::check_text(path, text)?;
-    Ok(read)
-}
-
-/// A method with some of its options replaced.
-fn merged<M: Serialize + DeserializeOwned>(method: &M, options: &Options) -> Result<M, String> {
-    let mut all = serde_json::to_value(method).map_err(|error| error.to_string())?;
-    let fields = all.as_object_mut().ok_or("has no options")?;
-    for (key, value) in options {
-        if key == "method" {
-            return Err("cannot become another method".to_owned());
-        }
-        fields.insert(key.clone(), value.clone());
-    }
-    serde_json::from_value(all).map_err(|error| error.to_string())
-}
-
 /// An operator of a kind with default options, whose rank, if it has one, follows from a size.
 fn of_kind(kind: &str) -> Option<OpSpec> {
     let ranked = format!("{{kind: {kind}, rank: 1}}");
@@ -242,26 +215,24 @@ mod tests {
 
     #[test]
     fn options_replace_the_standard_ones_and_change_no_name() {
-        let given = |text: &str| {
-            let all = candidate_options(text).unwrap();
-            let (name, options) = all.iter().next().unwrap();
-            Candidate::named(name).unwrap().with_options(options)
+        let given = |name: &str, options: Value| {
+            let candidate = Candidate::named(name).unwrap();
+            candidate.with_options(options.as_object().unwrap().clone())
         };
-        let found = given("{modegpt: {temperature: 0}}").unwrap();
+        let found = given("modegpt", json!({"method": "modegpt", "temperature": 0})).unwrap();
         assert_ne!(Some(&found), Candidate::named("modegpt").as_ref());
         let Candidate::Pruned(PruneSpec::Modegpt(own)) = found else { panic!("{found:?}") };
         assert_eq!(own, crate::prune::Modegpt { temperature: 0.0, ..Default::default() });
-        assert!(given("asvd: {alpha: 0.3}").is_ok());
-        for (text, word) in [
-            ("{modegpt: {heat: 0}}", "unknown field `heat`"),
-            ("{modegpt: {temperature: -1}}", "temperature -1"),
-            ("{low_rank: {fit: trained}}", "is low_rank_trained"),
-            ("{svd: {method: laser}}", "another method"),
-            ("{q8_0: {block: 16}}", "no options"),
+        assert!(given("asvd", json!({"method": "asvd", "alpha": 0.3})).is_ok());
+        for (name, options, word) in [
+            ("modegpt", json!({"method": "modegpt", "heat": 0}), "unknown field `heat`"),
+            ("modegpt", json!({"method": "modegpt", "temperature": -1}), "temperature -1"),
+            ("low_rank", json!({"method": "low_rank", "fit": "trained"}), "is low_rank_trained"),
+            ("svd", json!({"method": "feature"}), "is feature"),
+            ("q8_0", json!({"block": 16}), "no options"),
         ] {
-            let error = given(text).unwrap_err();
-            assert!(error.contains(word), "{text}: {error}");
+            let error = given(name, options).unwrap_err();
+            assert!(error.contains(word), "{name}: {error}");
         }
-        assert!(candidate_options("{modegpt: 3}").is_err());
     }
 }

@@ -16,7 +16,7 @@ mod speed;
 mod work;
 
 pub use budget::{Tried, within_budget};
-pub use candidate::{Candidate, Options, candidate_options};
+pub use candidate::{Candidate, Options};
 pub use cell::{Cell, Compared, Dense, Figures, Found, ItemScores, Verdict};
 pub use quantised::Rounding;
 pub use run::{Asked, asked, compare};

@@ -237,7 +237,7 @@ fn edit(place: &Place, grid: &Grid, size: Size) -> Edit {
         (None, layers) => layers.clone(),
     };
     Edit {
-        sites: place.weights.set(layers),
+        sites: place.weights.set(layers, &grid.ignore),
         method: MethodSpec::Laser(place.weights.cut_by(grid.method)),
         size: Some(size),
         heals: false,

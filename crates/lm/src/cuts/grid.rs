@@ -25,6 +25,9 @@ pub struct Grid {
     /// Globs over names of slots, or regular expressions after `re:`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
+    /// Patterns of slots that are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
     /// Parts of fused weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<FusedPart>,
@@ -87,13 +90,13 @@ impl Weights {
 
     /// The slots of some layers.
     #[must_use]
-    pub fn set(&self, layers: Option<Vec<usize>>) -> SlotSet {
+    pub fn set(&self, layers: Option<Vec<usize>>, ignore: &[String]) -> SlotSet {
         SlotSet {
             lnames: self.lname.into_iter().collect(),
             roles: self.role.iter().map(ToString::to_string).collect(),
             layers,
             patterns: self.pattern.iter().cloned().collect(),
-            ignore: Vec::new(),
+            ignore: ignore.to_vec(),
         }
     }
 
@@ -156,7 +159,7 @@ impl Grid {
         if weights.lname == Some(Lname::Dont) {
             return Ok(asked);
         }
-        let sites = weights.set(self.layers.clone()).of(model)?;
+        let sites = weights.set(self.layers.clone(), &self.ignore).of(model)?;
         let layers: Vec<Option<usize>> =
             sites.iter().map(|site| model.slot(site).and_then(LinearSlot::layer)).collect();
         Ok(asked.into_iter().filter(|layer| layers.contains(&Some(*layer))).collect())
@@ -203,7 +206,7 @@ pub fn places(grid: &Grid, model: &Transformer) -> Result<Vec<Place>, LmError> {
             false => layers.iter().map(|layer| (Some(*layer), vec![*layer])).collect(),
         };
         for (layer, layers) in sets {
-            let sites = weights.set(Some(layers)).of(model)?;
+            let sites = weights.set(Some(layers), &grid.ignore).of(model)?;
             if let Some(part) = weights.part {
                 sites.iter().try_for_each(|site| part.rows(model, site).map(drop))?;
             }

@@ -10,6 +10,7 @@ use linwright_model::{Batch, ModelError, Transformer, Windows};
 use linwright_ops::{Examples, LinearSlot, Network, NoProbe, Sites};
 use linwright_run::Monitor;
 use linwright_tensor::{Mat, MatRef};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ const JUDGED_TOKENS: usize = 8192;
 ///
 /// Source: ShortGPT (Men et al. 2024, arXiv:2403.03853), which is the order by influence: 1 - the
 /// mean cosine of the residual stream before and after a layer. The order by loss is ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DropLayers {
     /// What decides.
@@ -29,7 +30,7 @@ pub struct DropLayers {
 }
 
 /// What decides which layers are removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerOrder {
     /// The loss of the model without a layer, one removal after the other. Of a model that does

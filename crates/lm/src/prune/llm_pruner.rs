@@ -25,6 +25,7 @@ use linwright_run::Monitor;
 use linwright_tensor::RngKey;
 use quota::Quota;
 use sampled::{Members, by_loss, by_weights, examples};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Source: Ma, Fang and Wang 2023, arXiv:2305.11627, and its code. Deviations: the importance of
 /// query heads counts for the key-value heads that they read ([`Self::compat`]: for others, as
 /// released), examples are of the calibration text instead of BookCorpus, and gradients are in f32.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LlmPruner {
     /// Importance of a head or channel.
@@ -54,10 +55,12 @@ pub struct LlmPruner {
     /// only afterwards then.
     pub global: bool,
     /// Number of steps, each with new gradients of the model pruned so far.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
     pub steps: usize,
     /// Share of channels that leaves, as LLM-Pruner counts: n - trunc(n (1 - ratio)) of n, and as
     /// many whole heads as fit. Replaces the share of parameters that is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub ratio: Option<f64>,
     /// Whether query heads count for key-value heads as in the released code, see
     /// [`Pairing::Released`].
@@ -69,12 +72,14 @@ pub struct LlmPruner {
 }
 
 /// Examples for gradients: random parts of the training windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sample {
     /// Number of examples.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
     pub examples: usize,
     /// Tokens of an example; fewer where every window has fewer.
+    #[schemars(range(min = 1, max = 16_777_216))]
     pub tokens: usize,
 }
 
@@ -91,7 +96,7 @@ impl Default for Sample {
 }
 
 /// Layers whose parts are pruned, of those that a cut selects.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Blocks {
     /// Layers that lose heads; all if absent.

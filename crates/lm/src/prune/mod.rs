@@ -24,6 +24,7 @@ use linwright_compress::pipeline::{Context, Edited};
 use linwright_model::checkpoint::export::layers_may_differ;
 use linwright_model::{Transformer, Windows};
 use linwright_run::Monitor;
+use schemars::{Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 /// How much of a model is kept, and of which layers.
@@ -114,6 +115,15 @@ macro_rules! prune_methods {
 
             /// Summaries, in the same order.
             pub const SUMMARIES: &'static [&'static str] = &[$(<$name as PruneMethod>::SUMMARY),*];
+
+            /// Schema of the options of the method with this name, if there is one.
+            #[must_use]
+            pub fn schema_of(id: &str) -> Option<Schema> {
+                $(if id == <$name as PruneMethod>::ID {
+                    return Some(schema_for!($name));
+                })*
+                None
+            }
 
             /// Name of the method.
             #[must_use]

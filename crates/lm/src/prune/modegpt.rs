@@ -21,6 +21,7 @@ use linwright_model::{AttentionConfig, KeptWidths, Role, Transformer};
 use linwright_ops::{Dense, LinearSlot, Network, Op, Shape, SiteId, Sites, Submatrix};
 use linwright_run::Monitor;
 use linwright_tensor::Mat;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,12 +42,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// leave together; heads that share keys and values are narrowed together; values are weighted by
 /// second moments of attended values instead of those of the layer's inputs. Norms of queries and
 /// keys span a whole head, so models that have them keep both, and the rest gives more.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Modegpt {
     /// Ridge of the refit towards the narrowed weights.
     pub ridge: Ridge,
     /// Temperature of the division over layers; 0 gives each layer the same share.
+    #[schemars(range(min = 0.0, max = 1e12))]
     pub temperature: f64,
     /// Whether output projections are refitted to the outputs of the original model, which MoDeGPT
     /// does not.

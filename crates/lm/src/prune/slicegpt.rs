@@ -21,6 +21,7 @@ use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::kernels::norm::{Norm, NormKind, norm};
 use linwright_tensor::linalg::eigh_leading;
 use linwright_tensor::{Mat, MatRef, RngKey};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ use std::collections::BTreeMap;
 /// Source: SliceGPT (Ashkboos et al. 2024, arXiv:2401.15024). The paper has a basis for each block,
 /// with matrices on the skip connections, which no ordinary class has; here all layers share one.
 /// The paper does not refit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SliceGpt {
     /// Whether linear layers are refitted.

@@ -14,6 +14,7 @@ use linwright_measure::capture::{Evidence, Needs, Wanted};
 use linwright_model::{KeptHeads, KeptWidths, Transformer, Windows};
 use linwright_ops::{Dense, LinearSlot, Network, Op, Shape, SiteId, Sites};
 use linwright_run::Monitor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,12 +28,13 @@ use std::collections::BTreeMap;
 /// Source: the refit is that of MoDeGPT's MLPs (Lin et al. 2024, arXiv:2408.09632, algorithm 1,
 /// Nyström), here to targets of the original model; the choice is that of ZipLM (arXiv:2302.04089),
 /// which takes the weight into account, instead of MoDeGPT's leverage scores of the inputs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Width {
     /// Share of key-value groups that is kept. By default that of the cut, rounded down: MLPs make
     /// up for it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub heads: Option<f64>,
     /// Ridge of refitted weights towards the original ones.
     pub ridge: Ridge,

@@ -33,11 +33,12 @@ use linwright_tensor::kernels::gemm::{ColumnBlocks, Destination, Direction, Orde
 use linwright_tensor::kernels::hadamard;
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch, parallel};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
 /// Options of [`BlockHadamard`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BlockHadamardSpec {
     /// Number m of block-diagonal maps; 1 is the final one only.

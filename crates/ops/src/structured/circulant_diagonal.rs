@@ -42,6 +42,7 @@ use linwright_tensor::kernels::circulant::{
 };
 use linwright_tensor::linalg::CirculantFit;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
@@ -51,7 +52,7 @@ pub use super::circulant_parameters::CirculantParameterisation;
 const MAX_FACTORS: usize = 1 << 12;
 
 /// Initialisation of the factors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CirculantInit {
     /// All ones: W is the identity.
@@ -64,7 +65,7 @@ pub enum CirculantInit {
 }
 
 /// Options of [`CirculantDiagonal`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CirculantDiagonalSpec {
     /// Number m of diagonals; there are m - 1 circulants.

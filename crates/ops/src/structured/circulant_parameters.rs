@@ -5,10 +5,11 @@ use linwright_tensor::Scalar;
 use linwright_tensor::kernels::circulant::{
     CyclicTransform, exponentials, from_polar, log_of_product,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Parametrisation of diagonals d and circulants with columns c and spectra h.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CirculantParameterisation {
     /// d and c.

@@ -12,12 +12,13 @@ use crate::{
 };
 use linwright_tensor::kernels::gemm::{Arg, Weight, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
 
 /// Options of [`Dense`]: none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenseSpec {}
 

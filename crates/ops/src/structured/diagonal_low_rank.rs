@@ -33,10 +33,11 @@ use linwright_tensor::kernels::diagonal::{add_gradient, add_scaled};
 use linwright_tensor::kernels::gemm::{Write, linear, product};
 use linwright_tensor::linalg::{self, solve};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of [`DiagonalLowRank`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiagonalLowRankSpec {
     /// Number of columns of U; 0 for only the diagonal.

@@ -34,10 +34,11 @@ use crate::{
 use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread as multiply};
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of [`Kronecker`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KroneckerSpec {
     /// Number t of products.

@@ -15,10 +15,11 @@ use crate::{
 };
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of [`LowRank`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LowRankSpec {
     /// Number of columns of U.

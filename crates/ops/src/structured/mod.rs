@@ -2,7 +2,9 @@
 
 use crate::{LinearOp, Map, Op, OpError, Shape, Structured, parameter_count};
 use linwright_tensor::{RngKey, Scalar};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Largest number of values of one operator: those of a dense 32,768 x 32,768 weight.
 pub const MAX_NUMBERS: u64 = 1 << 30;
@@ -54,6 +56,17 @@ pub struct Summary {
     pub macs: &'static str,
 }
 
+/// A kind with its options; [`OpSpec::schema_of`] has those of each kind.
+impl JsonSchema for OpSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "OpSpec".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object", "required": ["kind"]})
+    }
+}
+
 /// Cost of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
@@ -97,6 +110,15 @@ macro_rules! operators {
                 parameters: <$name<f32> as Structured<f32>>::PARAMETERS,
                 macs: <$name<f32> as Structured<f32>>::MACS,
             }),*];
+
+            /// Schema of the options of a kind, if there is one of this name.
+            #[must_use]
+            pub fn schema_of(kind: &str) -> Option<Schema> {
+                $(if kind == <$name<f32> as Structured<f32>>::KIND {
+                    return Some(schema_for!(<$name<f32> as Structured<f32>>::Spec));
+                })*
+                None
+            }
 
             /// Tag of this kind.
             #[must_use]

@@ -34,11 +34,12 @@ use crate::{
 use linwright_tensor::kernels::gemm::{ColumnBlocks, Destination, Direction, Order, Write};
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
 /// Options of [`Monarch`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MonarchSpec {
     /// Number b of blocks of R; the common divisor of both sides nearest to √inp if absent.

@@ -30,10 +30,11 @@ use crate::{
     Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of [`Product`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProductSpec {
     /// The factors, at least one, all linear; the last is applied first.

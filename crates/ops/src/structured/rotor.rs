@@ -40,12 +40,13 @@ use linwright_tensor::kernels::gemm::Write;
 use linwright_tensor::kernels::spin::{BladeOrder, MAX_GENERATORS, Side, SpinBasis, SpinRotor};
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch, parallel};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Initialisation of bivectors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RotorInit {
     /// N(0, 1), as the paper's code does.
@@ -56,7 +57,7 @@ pub enum RotorInit {
 }
 
 /// Options of [`Rotor`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RotorSpec {
     /// Chunk size c, a power of two; the largest one up to both sides if absent.
@@ -76,7 +77,7 @@ impl RotorSpec {
 }
 
 /// Order of the blades in a chunk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RotorOrder {
     /// By grade, then lexicographically, as in the paper's code: 1, e1, e2, e3, e12, ...

@@ -15,12 +15,13 @@ use crate::{
 };
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const KIND: &str = "submatrix";
 
 /// Options of [`Submatrix`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmatrixSpec {
     /// Number n of kept outputs.

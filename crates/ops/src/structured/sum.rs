@@ -29,10 +29,11 @@ use crate::{
 };
 use linwright_tensor::kernels::elementwise::add_rows;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of [`Sum`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SumSpec {
     /// The terms, at least one, all linear.

@@ -4,7 +4,7 @@
 
     model = linwright.load("pocket")
     model.slots()
-    result = model.compress(keep=0.8, dataset="pocket", output="smaller")
+    result = model.compress(keep=0.8, calibration="pocket", output="smaller")
     linwright.load("smaller").evaluate(text="pocket", baseline=model)
 
 Every job of the command `linwright` is a function here, with the same names, defaults and help; those that read a

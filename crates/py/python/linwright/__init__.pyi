@@ -160,7 +160,7 @@ def compress(
             and validation windows of the calibration text choose. Figures are those of --text and
             --tasks.
         eval: Text for the perplexity of --budget, as for --text, which is then the calibration text in
-            place of --dataset.
+            place of --calibration.
         rank: Rank of the factors, for methods that have one.
         rho: Share of the full rank to keep.
         energy: Keep the smallest rank with this share of the sum of squared singular values of the

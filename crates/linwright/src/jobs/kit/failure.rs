@@ -555,7 +555,7 @@ impl From<EvaluationError> for Failure {
             }
             EvaluationError::TooLong { .. } => Self::new(FailureKind::Resources, message),
             EvaluationError::NoAnswers { .. } => Self::usage(message)
-                .hint("give --dataset FILE, task:NAME of a task with answers, or samples"),
+                .hint("give --calibration FILE, task:NAME of a task with answers, or samples"),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }

@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::named::{HELP, OTHER_NAMES};
+use super::terms::{Catalogue, TERM};
 use super::written::{WRITTEN, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
@@ -39,6 +40,8 @@ pub struct Field {
     pub written: Option<Written>,
     /// Whether a value may begin with a hyphen.
     pub takes_hyphens: bool,
+    /// Whether a map with one entry is its text: `{keep: 0.8}` is `keep=0.8`.
+    pub takes_pairs: bool,
     /// Keys of options that cannot be given with it.
     pub conflicts: Vec<String>,
     /// Keys of options that must be given with it.
@@ -70,6 +73,8 @@ pub enum Kind {
     Text,
     /// One of a list of names.
     Named(Vec<Name>),
+    /// A name with options, `NAME:key=value,key=value`.
+    Term(&'static Catalogue),
 }
 
 /// A name of a closed list.
@@ -129,6 +134,8 @@ impl Field {
         let text = |name: &str| schema.get(name).and_then(Value::as_str).map(str::to_owned);
         let holds = |name: &str| schema.get(name) == Some(&Value::Bool(true));
         let list = |name: &str| words(schema.get(name));
+        let holds_pairs = items.unwrap_or(schema).get("x-pairs") == Some(&Value::Bool(true));
+        let has_term = items.unwrap_or(schema).contains_key(TERM);
         let is_required = holds("x-positional") || holds("x-required");
         let is_plain = !default.is_array() && !default.is_null();
         Self {
@@ -136,7 +143,7 @@ impl Field {
             help: text("description").unwrap_or_default().replace('\n', " "),
             kind: Kind::of(key, items.unwrap_or(schema)),
             is_list: items.is_some(),
-            is_delimited: items.is_some() && !holds("x-whole"),
+            is_delimited: items.is_some() && !holds("x-whole") && !has_term && !holds_pairs,
             default: (is_plain && !is_required).then(|| default.clone()),
             takes_many: holds("x-many"),
             is_positional: holds("x-positional"),
@@ -147,9 +154,15 @@ impl Field {
             is_path: holds("x-path"),
             written: text(WRITTEN).and_then(|name| Written::named(&name)),
             takes_hyphens: holds("x-hyphen"),
+            takes_pairs: holds_pairs,
             conflicts: list("x-conflicts"),
             requires: list("x-requires"),
-            example: schema.get("examples").and_then(|examples| examples.get(0)).cloned(),
+            example: items
+                .unwrap_or(schema)
+                .get("examples")
+                .or_else(|| schema.get("examples"))
+                .and_then(|examples| examples.get(0))
+                .cloned(),
         }
     }
 }
@@ -157,6 +170,9 @@ impl Field {
 impl Kind {
     /// The kind of an option, whose number is unbounded only by mistake.
     fn of(key: &str, schema: &Map<String, Value>) -> Self {
+        if let Some(catalogue) = schema.get(TERM).and_then(Value::as_str).and_then(catalogue) {
+            return Self::Term(catalogue);
+        }
         if let Some(Value::Array(names)) = schema.get("enum") {
             let others = schema.get(OTHER_NAMES).and_then(Value::as_array);
             let helps = schema.get(HELP).and_then(Value::as_array);
@@ -201,12 +217,21 @@ impl Kind {
                 format!("a number from {} to {}", bound_text(*min), bound_text(*max))
             }
             Self::Text => "text".to_owned(),
+            Self::Term(catalogue) => {
+                format!("NAME or NAME:key=value,..., with the name of a {}", catalogue.what)
+            }
             Self::Named(names) => {
                 let names: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
                 format!("one of {}", names.join(", "))
             }
         }
     }
+}
+
+/// The catalogue with a name.
+fn catalogue(name: &str) -> Option<&'static Catalogue> {
+    let known = crate::jobs::CATALOGUES.iter().find(|(own, _)| *own == name);
+    known.map(|(_, catalogue)| catalogue())
 }
 
 /// A bound without rows of zeros.

@@ -1,6 +1,7 @@
 //! Jobs from maps of options.
 
-use super::{Field, JobError, Kind, Options, fields};
+use super::renamed::renamed;
+use super::{Field, JobError, Kind, Options, fields, sizes};
 use linwright_run::shown;
 use linwright_run::spelling::nearest_names;
 use serde_json::{Map, Value};
@@ -11,10 +12,22 @@ use serde_json::{Map, Value};
 /// # Errors
 /// [`JobError`] naming the key that is unknown, missing or given twice, or whose value is wrong.
 pub fn read<J: Options>(options: &Map<String, Value>) -> Result<J, JobError> {
+    read_of("", options)
+}
+
+/// The same for the command with these words, which tells the new name of an option that it had.
+pub(super) fn read_of<J: Options>(
+    words: &str,
+    options: &Map<String, Value>,
+) -> Result<J, JobError> {
     let fields = fields::<J>();
     let mut job = Map::new();
     for (written, value) in options {
         let Some(field) = fields.iter().find(|field| field.is_called(written)) else {
+            let has = |key: &str| fields.iter().any(|field| field.is_called(key));
+            if let Some(told) = renamed(words, written, &has) {
+                return Err(JobError::new(format!("{} {told}", shown(written))));
+            }
             let names: Vec<&str> = fields.iter().map(|field| field.key.as_str()).collect();
             let nearest = nearest_names(&written.replace('-', "_"), &names);
             return Err(
@@ -60,11 +73,45 @@ fn canonical(field: &Field, value: &Value) -> Value {
             let name = spellings.iter().find_map(|text| is_called(text));
             name.map_or_else(|| value.clone(), |name| Value::String(name.name.clone()))
         }
+        (Value::Object(pairs), Kind::Text) if field.takes_pairs && pairs.len() == 1 => {
+            let pair = |(key, value): (&String, &Value)| match value {
+                Value::String(text) => format!("{key}={text}"),
+                Value::Array(values) => {
+                    let values: Vec<String> = values.iter().map(Value::to_string).collect();
+                    format!("{key}={}", values.join(","))
+                }
+                value => format!("{key}={value}"),
+            };
+            pairs.iter().map(pair).collect::<String>().into()
+        }
+        // What is wrong is said where values are checked.
+        (value, Kind::Term(catalogue)) => {
+            catalogue.read_value(value).map_or_else(|_| value.clone(), |t| t.to_string().into())
+        }
         _ => value.clone(),
     };
+    if let (Kind::Term(catalogue), true) = (&field.kind, field.is_list) {
+        let parts = match value {
+            Value::Array(values) => values.clone(),
+            value => vec![value.clone()],
+        };
+        let texts = |part: Value| match part {
+            Value::String(text) => catalogue.split(&text).into_iter().map(Value::from).collect(),
+            other => vec![other],
+        };
+        return parts.into_iter().flat_map(texts).map(|part| one(&part)).collect();
+    }
     match value {
         value if !field.is_list => one(value),
+        Value::Array(values) if field.takes_pairs => {
+            let texts = |value: &Value| match one(value) {
+                Value::String(text) => sizes::split(&text).map(Value::from).collect(),
+                other => vec![other],
+            };
+            values.iter().flat_map(texts).collect()
+        }
         Value::Array(values) => values.iter().map(one).collect(),
+        Value::String(text) if field.takes_pairs => sizes::split(text).map(Value::from).collect(),
         Value::String(text) if field.is_delimited => {
             text.split(',').map(|part| one(&parsed(field, part))).collect()
         }
@@ -88,7 +135,16 @@ fn check(field: &Field, value: &Value) -> Result<(), JobError> {
         value => vec![value],
     };
     for value in values {
+        let is_absent = value.is_null() && field.default.is_none() && !field.is_list;
         let is_right = match &field.kind {
+            Kind::Term(catalogue) if !is_absent => {
+                let read = catalogue.read_value(value);
+                read.map_err(|reason| {
+                    JobError::of(&field.key, format!("{}: {reason}", quoted(value)))
+                })?;
+                true
+            }
+            Kind::Term(_) => true,
             Kind::Flag => value.is_boolean(),
             Kind::Integer { min, max } => {
                 value.as_u64().is_some_and(|number| (*min..=*max).contains(&number))
@@ -101,7 +157,6 @@ fn check(field: &Field, value: &Value) -> Result<(), JobError> {
                 value.as_str().is_some_and(|text| names.iter().any(|name| name.name == text))
             }
         };
-        let is_absent = value.is_null() && field.default.is_none() && !field.is_list;
         if !is_right && !is_absent {
             let (found, expected) = (quoted(value), field.kind.expected());
             return Err(JobError::of(&field.key, format!("is {found}, expected {expected}")));
@@ -144,12 +199,12 @@ mod tests {
 
     #[test]
     fn values_have_the_forms_that_people_write() {
-        let plain = json!({"model": "m", "rate": [9.9, 8.0], "lname": ["q_proj"], "lnum": "3"});
+        let plain = json!({"model": "m", "size": ["rate=9.9", "rate=8"], "roles": ["q_proj"], "layers": "3"});
         let job = sweep(&plain).unwrap();
         for other in [
-            json!({"model": "m", "rate": "9.9, 8", "lname": "q-proj", "lnum": 3, "task": []}),
-            json!({"model": "m", "rate": [9.9, 8], "lname": "query", "lnum": "3", "no-share": false}),
-            json!({"model": "m", "rate": [9.9, 8], "lname": "query", "lnum": "3", "fewshot_as_multiturn": false}),
+            json!({"model": "m", "size": "rate=9.9, 8", "roles": "q-proj", "layers": 3, "task": []}),
+            json!({"model": "m", "size": {"rate": [9.9, 8]}, "roles": "q_proj", "layers": "3", "no-share": false}),
+            json!({"model": "m", "size": ["rate=9.9,8"], "roles": "q_proj", "layers": "3", "fewshot_as_multiturn": false}),
         ] {
             assert_eq!(sweep(&other).unwrap(), job, "{other}");
         }

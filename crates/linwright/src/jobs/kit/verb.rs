@@ -1,8 +1,8 @@
 //! Jobs of any verb.
 
 use super::{
-    Division, Failure, Field, Job, JobError, Outcome, Session, Written, fields, outputs, read,
-    schema, together,
+    Division, Failure, Field, Job, JobError, Outcome, Session, Written, fields, outputs,
+    read::read_of, schema, together,
 };
 use schemars::Schema;
 use serde_json::{Map, Value};
@@ -60,25 +60,20 @@ impl Verb {
             measured: J::MEASURED,
             fields: fields::<J>,
             schema: schema::<J>,
-            read: |options| Ok(Box::new(read::<J>(options)?)),
+            read: |options| Ok(Box::new(read_of::<J>(&words_of(J::VERB), options)?)),
         }
     }
 
     /// The group of the verb, and its name in there.
     #[must_use]
     pub fn grouped(&self) -> Option<(&'static Group, &'static str)> {
-        let in_group = |group: &'static Group| {
-            let rest = self.name.strip_prefix(group.name)?.strip_prefix('-')?;
-            Some((group, rest))
-        };
-        crate::jobs::GROUPS.iter().find_map(in_group)
+        grouped(self.name)
     }
 
     /// The words of its command: `molecule eval` of the verb `molecule-eval`.
     #[must_use]
     pub fn words(&self) -> String {
-        self.grouped()
-            .map_or_else(|| self.name.to_owned(), |(group, rest)| format!("{} {rest}", group.name))
+        words_of(self.name)
     }
 
     /// The verb with this name; hyphens and underscores are equal.
@@ -106,6 +101,20 @@ impl Verb {
         });
         places
     }
+}
+
+/// The group of a name, and its name in there.
+fn grouped(name: &'static str) -> Option<(&'static Group, &'static str)> {
+    let in_group = |group: &'static Group| {
+        let rest = name.strip_prefix(group.name)?.strip_prefix('-')?;
+        Some((group, rest))
+    };
+    crate::jobs::GROUPS.iter().find_map(in_group)
+}
+
+/// The words of the command with a name.
+fn words_of(name: &'static str) -> String {
+    grouped(name).map_or_else(|| name.to_owned(), |(group, rest)| format!("{} {rest}", group.name))
 }
 
 /// A job of any verb.

@@ -103,7 +103,6 @@ mod tests {
 
     /// Options of text that name no file: names of things, lists of numbers, sizes, titles.
     const WORDS: &[&str] = &[
-        "attention_layers",
         "base_model",
         "batch_size",
         "chat_template_args",
@@ -128,9 +127,7 @@ mod tests {
         "leave_out",
         "lnum",
         "max_memory",
-        "method_options",
         "metric",
-        "mlp_layers",
         "operator",
         "prompt",
         "relevant",
@@ -138,11 +135,10 @@ mod tests {
         "separator",
         "set",
         "shard_size",
-        "site",
+        "size",
         "sites",
         "species",
         "system_instruction",
-        "targets",
         "tensor",
         "text_field",
         "title",

@@ -1,6 +1,7 @@
 //! Options of interventions (cuts).
 
 use crate::jobs::kit::JobError;
+use crate::jobs::kit::SizeText;
 use crate::jobs::kit::StatePath;
 use crate::jobs::kit::bounds;
 use crate::jobs::kit::named::Names;
@@ -22,14 +23,6 @@ pub struct CutOptions {
     /// Kind of intervention.
     #[schemars(with = "Names<Intervention>")]
     pub intervention: Intervention,
-    /// Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
-    #[schemars(extend("x-value" = "RATE"))]
-    #[schemars(inner(range(min = 0.0, max = bounds::LASER_RATE)))]
-    pub rate: Vec<f64>,
-    /// Share of the full rank to keep.
-    #[schemars(extend("x-value" = "SHARE"))]
-    #[schemars(inner(range(min = 0.0, max = 1.0)))]
-    pub rho: Vec<f64>,
     /// Share of the parameters to keep.
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(inner(range(min = 0.0, max = 1.0)))]
@@ -38,12 +31,12 @@ pub struct CutOptions {
     #[schemars(extend("x-value" = "R"))]
     #[schemars(inner(range(min = 0, max = bounds::FEATURES)))]
     pub rank: Vec<usize>,
-    /// Keep the fewest components with this share of the sum of squared singular values.
-    #[schemars(extend("x-value" = "SHARE"))]
-    #[schemars(inner(range(min = 0.0, max = 1.0)))]
-    pub energy: Vec<f64>,
-    /// Keep the components above the Marchenko–Pastur edge of a random matrix.
-    pub marchenko_pastur: bool,
+    /// Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
+    /// `rho=0.5` (share of the full rank), `energy=0.9` (the fewest components with this share of
+    /// the squared singular values), `mp` (components above the Marchenko–Pastur edge of a random
+    /// matrix), `keep=0.8`, `rank=64`.
+    #[schemars(extend("x-value" = "UNIT=N"))]
+    pub size: Vec<SizeText>,
     /// Use a randomised SVD, which computes only the leading components.
     pub randomised: bool,
     /// Reproduce the paper's code where it differs, including its defects.
@@ -80,12 +73,9 @@ impl Default for CutOptions {
     fn default() -> Self {
         Self {
             intervention: Intervention::RankReduction,
-            rate: Vec::new(),
-            rho: Vec::new(),
             keep: Vec::new(),
             rank: Vec::new(),
-            energy: Vec::new(),
-            marchenko_pastur: false,
+            size: Vec::new(),
             randomised: false,
             compat: false,
             storage: Storage::Auto,
@@ -101,23 +91,20 @@ impl Default for CutOptions {
 }
 
 impl CutOptions {
-    /// Every given size, grouped by unit.
+    /// Every given size.
     ///
     /// # Errors
     /// [`JobError`] if none is given, one is given twice, or one is out of its range.
     pub fn sizes(&self) -> Result<Vec<Size>, JobError> {
-        let mut sizes: Vec<Size> = self.rate.iter().copied().map(Size::Rate).collect();
-        sizes.extend(self.rho.iter().copied().map(Size::Rho));
+        let mut sizes: Vec<Size> = self.size.iter().map(|size| size.0).collect();
         sizes.extend(self.keep.iter().copied().map(Size::Keep));
         sizes.extend(self.rank.iter().copied().map(Size::Rank));
-        sizes.extend(self.energy.iter().copied().map(Size::Energy));
-        sizes.extend(self.marchenko_pastur.then_some(Size::MarchenkoPastur));
         if sizes.is_empty() && self.intervention == Intervention::Zero {
             return Ok(vec![Size::Rate(10.0)]);
         }
         if sizes.is_empty() {
             return Err(JobError::new("no size is given: how much of the weights is kept?")
-                .hint("give --rate, --rho, --keep, --rank, --energy or --marchenko-pastur"));
+                .hint("give --keep, --rank or --size, such as --size rate=9"));
         }
         for size in &sizes {
             size.check().map_err(|error| JobError::new(error.to_string()))?;

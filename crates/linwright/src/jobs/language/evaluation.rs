@@ -56,7 +56,7 @@ pub struct EvaluationOptions {
     /// Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
     /// files, `test` the rest.
     #[schemars(with = "Names<Split>")]
-    pub split: Split,
+    pub laser_split: Split,
     /// Seed of the few-shot examples.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub fewshot_seed: u64,
@@ -115,7 +115,7 @@ impl Default for EvaluationOptions {
             num_fewshot: None,
             laser_scoring: Scoring::default(),
             laser_new_tokens: None,
-            split: Split::default(),
+            laser_split: Split::default(),
             fewshot_seed: 1234,
             bootstrap_iters: 100_000,
             apply_chat_template: false,

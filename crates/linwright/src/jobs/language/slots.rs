@@ -1,53 +1,56 @@
 //! Options that select weights.
 
-use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{JobError, parse_layers};
+use crate::jobs::kit::named::{NameList, Names};
+use crate::jobs::kit::{JobError, Name, parse_layers};
 use linwright_compress::SlotSet;
 use linwright_compress::intervention::{FusedPart, Lname};
 use linwright_model::Role;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Weights by the names of the LASER paper, by role or by name, and layers.
+/// `--layers all`.
+const ALL_LAYERS: &str = "all";
+
+/// Linear layers by layer, role and name: all conditions hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SlotOptions {
-    /// Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up, fc_out,
-    /// mlp, attn, all, dont.
-    #[schemars(with = "Vec<Names<Lname>>")]
-    pub lname: Vec<Lname>,
-    /// Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
-    #[schemars(extend("x-value" = "LAYERS", "x-hyphen" = true, "examples" = ["0-1"]))]
-    pub lnum: Option<String>,
-    /// Roles of weights, in addition to --lname.
-    #[schemars(with = "Vec<Names<Role>>")]
-    pub roles: Vec<Role>,
-    /// Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-    /// `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
-    /// the weights of each name and pattern apart, other commands those of all together.
+    /// Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose` cut
+    /// each apart, and `all` at once.
+    #[schemars(extend("x-value" = "LAYERS", "examples" = ["0-1"]))]
+    pub layers: Option<String>,
+    /// Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default: all
+    /// linear layers of a transformer layer].
+    #[schemars(with = "Vec<Names<RoleName>>")]
+    pub roles: Vec<RoleName>,
+    /// Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+    /// [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
     #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
-    pub site: Vec<String>,
+    pub sites: Vec<String>,
+    /// Names of linear layers to leave as they are: a glob or, after `re:`, a regular expression.
+    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
+    pub ignore: Vec<String>,
 }
 
 impl SlotOptions {
-    /// The layers, in order; none if all at once.
+    /// The layers, in order; none if all.
     ///
     /// # Errors
-    /// [`JobError`] if `lnum` names no layers, or one twice.
+    /// [`JobError`] if `layers` names no layers, or one twice.
     pub fn layers(&self) -> Result<Option<Vec<usize>>, JobError> {
-        match self.lnum.as_deref() {
-            None | Some("-1") => Ok(None),
+        match self.layers.as_deref() {
+            None | Some(ALL_LAYERS) => Ok(None),
             Some(text) => {
-                let layers = parse_layers("lnum", text);
-                layers.map(Some).map_err(|error| error.hint("-1 means all layers at once"))
+                let layers = parse_layers("layers", text);
+                layers.map(Some).map_err(|error| error.hint("`all` means all layers"))
             }
         }
     }
 
-    /// Whether all layers are cut at once: `--lnum -1`.
+    /// Whether all layers are cut at once: `--layers all`.
     #[must_use]
     pub fn all_at_once(&self) -> bool {
-        self.lnum.as_deref() == Some("-1")
+        self.layers.as_deref() == Some(ALL_LAYERS)
     }
 
     /// The weights as a set; all of the layers if none are named.
@@ -55,9 +58,31 @@ impl SlotOptions {
     /// # Errors
     /// As [`Self::layers`].
     pub fn set(&self) -> Result<SlotSet, JobError> {
-        let roles = self.roles.iter().map(ToString::to_string).collect();
-        let (lnames, patterns) = (self.lname.clone(), self.site.clone());
-        Ok(SlotSet { lnames, roles, layers: self.layers()?, patterns, ignore: Vec::new() })
+        let roles = self.roles.iter().map(|name| name.role_first().to_owned()).collect();
+        let (patterns, ignore) = (self.sites.clone(), self.ignore.clone());
+        Ok(SlotSet { roles, layers: self.layers()?, patterns, ignore, ..SlotSet::default() })
+    }
+
+    /// The same for cuts, where a name of the paper is a set of its own.
+    ///
+    /// # Errors
+    /// As [`Self::layers`].
+    pub fn set_of_cuts(&self) -> Result<SlotSet, JobError> {
+        let roles = self.single_roles().iter().map(ToString::to_string).collect();
+        Ok(SlotSet { lnames: self.lnames(), roles, ..self.set()? })
+    }
+
+    /// Names of the paper among the roles.
+    #[must_use]
+    pub fn lnames(&self) -> Vec<Lname> {
+        self.roles.iter().filter_map(|name| name.lname()).collect()
+    }
+
+    /// The other roles.
+    #[must_use]
+    pub fn single_roles(&self) -> Vec<Role> {
+        let roles = self.roles.iter().filter(|name| name.lname().is_none());
+        roles.filter_map(|name| Role::parse(name.0)).collect()
     }
 
     /// Checks that weights are named, or parts of them.
@@ -65,12 +90,78 @@ impl SlotOptions {
     /// # Errors
     /// [`JobError`] if neither is.
     pub fn check_named(&self, parts: &[FusedPart]) -> Result<(), JobError> {
-        let names = !(self.lname.is_empty() && self.roles.is_empty() && self.site.is_empty());
-        match names || !parts.is_empty() {
-            true => Ok(()),
-            false => Err(JobError::new("no weights are selected").hint(
-                "give --lname NAME, --roles ROLE, --site PATTERN or --part PART, and --lnum LAYER",
-            )),
+        match self.roles.is_empty() && self.sites.is_empty() && parts.is_empty() {
+            false => Ok(()),
+            true => Err(JobError::new("no weights are selected")
+                .hint("give --roles ROLE, --sites PATTERN or --part PART, and --layers LAYER")),
         }
+    }
+}
+
+/// Roles of the linear layers of a transformer layer.
+const ROLES: [Role; 11] = [
+    Role::Query,
+    Role::Key,
+    Role::Value,
+    Role::QueryKeyValue,
+    Role::Output,
+    Role::Gate,
+    Role::Up,
+    Role::GateUp,
+    Role::Down,
+    Role::FcIn,
+    Role::FcOut,
+];
+
+/// A name of linear layers of a transformer layer: a role, or a name of the LASER paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleName(&'static str);
+
+impl RoleName {
+    /// The name of the paper, if it is one.
+    fn lname(self) -> Option<Lname> {
+        Lname::ALL.into_iter().find(|lname| lname.name() == self.0)
+    }
+
+    /// The role of which this is a name, or the name.
+    fn role_first(self) -> &'static str {
+        Role::parse(self.0).map_or(self.0, Role::name)
+    }
+
+    /// Every name with its aliases.
+    fn all() -> Vec<(Self, Vec<&'static str>)> {
+        let papers = Lname::ALL.map(Lname::name);
+        let is_free = |name: &&str| !papers.contains(name);
+        let mut all = Vec::new();
+        for role in ROLES.into_iter().filter(|role| is_free(&role.name())) {
+            let others = role.other_names().iter().copied().filter(|name| is_free(name));
+            all.push((Self(role.name()), others.collect()));
+        }
+        all.extend(papers.map(|name| (Self(name), Vec::new())));
+        all
+    }
+}
+
+impl NameList for RoleName {
+    fn names() -> Vec<Name> {
+        Self::all().iter().map(|(name, others)| Name::new(name.0).with_others(others)).collect()
+    }
+}
+
+impl Serialize for RoleName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RoleName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let all = Self::all();
+        let known = all.iter().find(|(name, others)| name.0 == word || others.contains(&&*word));
+        known.map(|(name, _)| *name).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|(name, _)| name.0).collect();
+            serde::de::Error::custom(format!("{word} is none of {}", names.join(", ")))
+        })
     }
 }

@@ -9,10 +9,11 @@
 //! Source: Ma, Fang and Wang 2023, arXiv:2305.11627, and its code.
 
 use linwright_tensor::MatRef;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Importance of a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Criterion {
     /// Random numbers.

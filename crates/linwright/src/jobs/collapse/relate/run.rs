@@ -86,7 +86,7 @@ fn groups_of(measured: &Path, sweep: &Path, metric: &str) -> Result<Vec<Group>, 
     for cell in &swept.cells {
         let Some(layer) = cell.place.layer else {
             let message = format!("{}: all layers were changed at once", sweep.display());
-            return Err(Failure::general(message).hint("sweep without --lnum -1"));
+            return Err(Failure::general(message).hint("sweep without --layers all"));
         };
         let change = format!("{} {}", cell.place.weights.name(), cell.size);
         let known = groups.iter().position(|group| group.change == change);

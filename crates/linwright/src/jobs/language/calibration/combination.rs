@@ -28,7 +28,7 @@ pub(super) fn add(
     if share == 0 {
         let least = options.seq_len.saturating_mul(TASKS.len());
         return Err(Failure::usage(format!(
-            "--dataset combination: {} tokens are {texts} texts of {}, and there are {} tasks",
+            "--calibration combination: {} tokens are {texts} texts of {}, and there are {} tasks",
             options.num_tokens,
             options.seq_len,
             TASKS.len()

@@ -1,7 +1,7 @@
-//! Calibration text: what `--dataset` names, turned into documents and windows, and a record of
+//! Calibration text: what `--calibration` names, turned into documents and windows, and a record of
 //! where they are from.
 //!
-//! | `--dataset` | documents |
+//! | `--calibration` | documents |
 //! | --- | --- |
 //! | a file, `pocket` | its rows |
 //! | `task:NAME` | those of a task, each with its right answer |
@@ -33,7 +33,7 @@ const COMBINATION: &str = "combination";
 /// Name of texts of the model itself.
 const SAMPLES: &str = "samples";
 
-/// What `--dataset` names. A file that is called as one of the fixed names is `./NAME`.
+/// What `--calibration` names. A file that is called as one of the fixed names is `./NAME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dataset<'a> {
     /// A file.
@@ -87,7 +87,7 @@ impl<'a> Dataset<'a> {
     }
 }
 
-/// The file that a `--dataset` names, if it names one.
+/// The file that a `--calibration` names, if it names one.
 pub(crate) fn input_of(dataset: Option<&str>) -> Option<PathBuf> {
     dataset.and_then(|name| Dataset::of(name).path()).map(Path::to_owned)
 }
@@ -160,7 +160,7 @@ impl<'a> CalibrationOptions<'a> {
     ) -> Result<Calibration, Failure> {
         let mut source = source.ok_or_else(|| {
             Failure::usage("no calibration text").hint(
-                "give --dataset FILE, a text or JSONL file like the inputs of the model in use; \
+                "give --calibration FILE, a text or JSONL file like the inputs of the model in use; \
                  task:NAME; or samples",
             )
         })?;

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub(crate) struct CalibrationRecord {
     /// `file`, `built_in`, `task`, `combination` or `samples`.
     kind: &'static str,
-    /// What `--dataset` names.
+    /// What `--calibration` names.
     name: String,
     /// The files of the documents; none of samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -75,10 +75,10 @@ fn check(options: &CalibrationOptions<'_>, decoder: &Transformer) -> Result<(), 
     let config = decoder.config();
     if !decoder.has_head() || !config.is_causal() {
         return Err(Failure::usage(format!(
-            "--dataset samples: {} is an encoder, which cannot generate text",
+            "--calibration samples: {} is an encoder, which cannot generate text",
             options.model
         ))
-        .hint("give --dataset FILE or task:NAME"));
+        .hint("give --calibration FILE or task:NAME"));
     }
     let (window, positions) = (options.seq_len, config.max_positions);
     match window > positions {

@@ -1,9 +1,9 @@
 //! What a comparison reads: the model, its tasks, its calibration text and its candidates.
 
-use super::names::with_options;
-use super::{Compare, Compares};
+use super::Compare;
+use super::names::candidates;
 use crate::jobs::kit::source::{OpenModel, POCKET, open_model};
-use crate::jobs::kit::{Failure, Session, parse_layers};
+use crate::jobs::kit::{Failure, Session};
 use crate::jobs::language::calibration::Calibration;
 use crate::jobs::language::compress::plan::standard;
 use crate::jobs::language::compress::{StoredDType, recovery};
@@ -33,14 +33,10 @@ pub(super) struct Inputs {
 impl Inputs {
     pub(super) fn new(job: &Compare, session: &mut Session<'_>) -> Result<Self, Failure> {
         let evaluation = evaluation(job);
-        let text = job.calibration(&evaluation);
+        let text = job.calibration_text(&evaluation);
         text.check_text_field()?;
         check(job)?;
-        let candidates = Compares::candidates(&job.methods, !job.no_controls);
-        let candidates = match &job.method_options {
-            Some(text) => with_options(candidates, text)?,
-            None => candidates,
-        };
+        let candidates = candidates(&job.methods, !job.no_controls)?;
         let sites = sites(job)?;
         // Errors in tasks are reported before a model is loaded.
         let source = text.open(session)?;
@@ -146,10 +142,5 @@ fn check(job: &Compare) -> Result<(), Failure> {
 }
 
 fn sites(job: &Compare) -> Result<SlotSet, Failure> {
-    let layers = job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?;
-    Ok(SlotSet {
-        roles: job.targets.iter().map(ToString::to_string).collect(),
-        layers,
-        ..SlotSet::default()
-    })
+    Ok(job.slots.set()?)
 }

@@ -8,11 +8,12 @@ use crate::jobs::kit::measured::PROVENANCE;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::calibration::{self, CalibrationOptions};
-use crate::jobs::language::compress::{LayerRoles, StoredDType};
+use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
-use linwright_model::Role;
-pub use names::Compares;
+use crate::jobs::language::slots::SlotOptions;
+pub(in crate::jobs) use names::standard_candidates;
+pub use names::{CandidateTerm, Candidates};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -29,21 +30,16 @@ pub struct Compare {
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub keep: Vec<f64>,
-    /// What is compared; `all` adds the other kinds of operators, and those that are trained
-    /// [default: closed forms, pruning, and operators that few iterations fit].
-    #[schemars(with = "Vec<Names<Compares>>")]
-    pub methods: Vec<Compares>,
-    /// Options of methods in place of the standard ones, by name, as plans call them:
-    /// `{modegpt: {temperature: 0}, llm_pruner: {compat: true}}`.
-    #[schemars(extend("x-value" = "OPTIONS", "x-whole" = true))]
-    pub method_options: Option<String>,
+    /// What is compared, with options in place of the standard ones:
+    /// `svd,modegpt:temperature=0,width`; `all` adds the other kinds of operators, and those that
+    /// are trained [default: closed forms, pruning, and operators that few iterations fit].
+    #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
+    pub methods: Vec<CandidateTerm>,
     /// Leave out random factors and rounded weights.
     pub no_controls: bool,
-    /// Layers to replace: `3`, `3,5`, `0-7` [default: all].
-    pub layers: Option<String>,
-    /// Roles to replace [default: all linear layers of a transformer layer].
-    #[schemars(with = "Vec<Names<LayerRoles>>")]
-    pub targets: Vec<Role>,
+    /// Linear layers to replace.
+    #[serde(flatten)]
+    pub slots: SlotOptions,
     /// Then train the replaced or pruned layers of every model, and nothing else, for this many
     /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
     #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
@@ -56,7 +52,7 @@ pub struct Compare {
     /// the documents of a task with their right answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
-    pub dataset: Option<String>,
+    pub calibration: Option<String>,
     /// Largest number of calibration tokens.
     #[schemars(range(min = 0, max = bounds::TOKENS))]
     pub num_tokens: usize,
@@ -98,13 +94,11 @@ impl Default for Compare {
             model: String::new(),
             keep: vec![0.8, 0.6],
             methods: Vec::new(),
-            method_options: None,
             no_controls: false,
-            layers: None,
-            targets: Vec::new(),
+            slots: SlotOptions::default(),
             recover: None,
             recover_rate: None,
-            dataset: None,
+            calibration: None,
             num_tokens: 12_000,
             seq_len: 256,
             seed: 0,
@@ -143,7 +137,7 @@ impl Job for Compare {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(calibration::input_of(self.dataset.as_deref()));
+        inputs.extend(calibration::input_of(self.calibration.as_deref()));
         inputs.extend(self.evaluation.inputs());
         inputs
     }
@@ -155,10 +149,10 @@ impl Job for Compare {
 
 impl Compare {
     /// What its calibration text is.
-    fn calibration<'a>(&'a self, evaluation: &'a EvaluationOptions) -> CalibrationOptions<'a> {
+    fn calibration_text<'a>(&'a self, evaluation: &'a EvaluationOptions) -> CalibrationOptions<'a> {
         CalibrationOptions {
             model: &self.model,
-            dataset: self.dataset.as_deref(),
+            dataset: self.calibration.as_deref(),
             num_tokens: self.num_tokens,
             seq_len: self.seq_len,
             seed: self.seed,

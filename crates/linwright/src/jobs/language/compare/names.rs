@@ -1,89 +1,118 @@
-//! Names of what is compared.
+//! What is compared.
 
 use crate::jobs::kit::JobError;
-use crate::jobs::kit::fields::Name;
-use crate::jobs::kit::named::NameList;
-use linwright_lm::compare::{Candidate, candidate_options};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// A candidate of a comparison, or `all`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compares(&'static str);
+use crate::jobs::kit::terms::{Catalogue, Entry, Term, TermOf, Terms};
+use linwright_compress::MethodSpec;
+use linwright_lm::compare::Candidate;
+use linwright_lm::prune::PruneSpec;
+use linwright_ops::OpSpec;
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
 
 /// Everything but controls.
 const ALL: &str = "all";
 
-impl Compares {
-    fn all_names() -> Vec<Self> {
-        Candidate::names().into_iter().chain([ALL]).map(Self).collect()
-    }
+/// Candidates of a comparison, and `all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidates;
 
-    /// The candidates that a list of names stands for, each once; the standard ones if it is empty.
-    pub(in crate::jobs) fn candidates(names: &[Self], with_controls: bool) -> Vec<Candidate> {
-        let controls = Candidate::controls();
-        let mut chosen: Vec<&'static str> = match names.is_empty() {
-            true => Candidate::standard(),
-            false => names.iter().map(|name| name.0).collect(),
-        };
-        if chosen.contains(&ALL) {
-            chosen = Candidate::names().into_iter().filter(|own| !controls.contains(own)).collect();
+/// A candidate with its options.
+pub type CandidateTerm = TermOf<Candidates>;
+
+static CANDIDATES: LazyLock<Catalogue> = LazyLock::new(|| {
+    let mut entries: Vec<Entry> = Candidate::names().into_iter().map(entry).collect();
+    entries.push(Entry::new(ALL, "all but the controls"));
+    Catalogue { what: "method", entries }
+});
+
+impl Terms for Candidates {
+    const NAME: &'static str = "candidate";
+
+    fn catalogue() -> &'static Catalogue {
+        &CANDIDATES
+    }
+}
+
+/// The options of a candidate: those of its method, and of its operator.
+fn entry(name: &'static str) -> Entry {
+    let candidate = Candidate::named(name);
+    let entry = Entry::new(name, candidate.as_ref().map_or_else(String::new, Candidate::summary));
+    let fields = |value: Value| match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    let (entry, schemas) = match &candidate {
+        Some(Candidate::Sites(method)) => {
+            let entry = entry.with_standard(fields(json!(method)));
+            let operator = match method {
+                MethodSpec::Structured(own) => OpSpec::schema_of(own.operator.kind()),
+                _ => None,
+            };
+            let operator = operator.map(|schema| (schema, &["operator"][..]));
+            let own = MethodSpec::schema_of(method.id()).map(|schema| (schema, &[][..]));
+            (entry, operator.into_iter().chain(own).collect::<Vec<_>>())
         }
-        if with_controls {
-            chosen.extend(controls);
+        Some(Candidate::Pruned(spec)) => {
+            let own = PruneSpec::schema_of(spec.id()).map(|schema| (schema, &[][..]));
+            (entry.with_standard(fields(json!(spec))), own.into_iter().collect())
         }
-        let mut unique: Vec<&str> = Vec::new();
-        for name in chosen {
-            if !unique.contains(&name) {
-                unique.push(name);
+        Some(Candidate::Rounded(_)) | None => (entry, Vec::new()),
+    };
+    let mut entry =
+        schemas.iter().fold(entry, |entry, (schema, path)| entry.with_keys(schema, path));
+    entry.keys.retain(|key| key.path != ["operator"]);
+    entry
+}
+
+/// The standard candidates, without controls.
+pub(in crate::jobs) fn standard_candidates() -> Vec<Candidate> {
+    Candidate::standard().into_iter().filter_map(Candidate::named).collect()
+}
+
+/// The candidates that a list of terms stands for, each once; the standard ones if it is empty.
+///
+/// # Errors
+/// [`JobError`] for options that a candidate cannot have, and for a name with two sets of options.
+pub(super) fn candidates(
+    terms: &[CandidateTerm],
+    with_controls: bool,
+) -> Result<Vec<Candidate>, JobError> {
+    let controls = Candidate::controls();
+    let mut chosen: Vec<Term> = match terms.is_empty() {
+        true => Candidate::standard().into_iter().map(Term::of).collect(),
+        false => terms.iter().map(|term| term.0.clone()).collect(),
+    };
+    if chosen.iter().any(|term| term.name == ALL) {
+        // Options that are given stay.
+        chosen.retain(|term| !term.given.is_empty());
+        let own = Candidate::names().into_iter().filter(|name| !controls.contains(name));
+        let others: Vec<Term> =
+            own.filter(|name| chosen.iter().all(|t| t.name != *name)).map(Term::of).collect();
+        chosen.extend(others);
+    }
+    if with_controls {
+        chosen.extend(controls.into_iter().map(Term::of));
+    }
+    let mut unique: Vec<Term> = Vec::new();
+    for term in chosen {
+        match unique.iter().find(|other| other.name == term.name) {
+            None => unique.push(term),
+            Some(other) if *other == term || term.given.is_empty() => {}
+            Some(other) => {
+                return Err(JobError::new(format!("--methods: {other} and {term} are one row"))
+                    .hint("compare them in two directories, or give one of them"));
             }
         }
-        unique.into_iter().filter_map(Candidate::named).collect()
     }
+    unique.iter().map(candidate).collect()
 }
 
-/// Candidates with the options that are given to some of them.
-pub(super) fn with_options(
-    mut candidates: Vec<Candidate>,
-    text: &str,
-) -> Result<Vec<Candidate>, JobError> {
-    let all = candidate_options(text).map_err(|error| {
-        JobError::new(format!("--method-options: {error}"))
-            .hint("expected options by method, such as '{modegpt: {temperature: 0}}'")
-    })?;
-    for (name, options) in &all {
-        let Some(own) = candidates.iter_mut().find(|own| own.name() == *name) else {
-            let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
-            return Err(JobError::new(format!("--method-options: {name} is not compared"))
-                .hint(format!("compared are {}", names.join(", "))));
-        };
-        *own = own
-            .with_options(options)
-            .map_err(|reason| JobError::new(format!("--method-options: {name} {reason}")))?;
-    }
-    Ok(candidates)
-}
-
-impl NameList for Compares {
-    fn names() -> Vec<Name> {
-        let name = |own: Self| {
-            let help = Candidate::named(own.0).map(|candidate| candidate.summary());
-            Name::new(own.0).with_help(help.unwrap_or_else(|| "all but the controls".to_owned()))
-        };
-        Self::all_names().into_iter().map(name).collect()
-    }
-}
-
-impl Serialize for Compares {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Compares {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let known = Self::all_names().into_iter().find(|own| own.0 == name);
-        known.ok_or_else(|| serde::de::Error::custom(format!("there is no method {name}")))
+fn candidate(term: &Term) -> Result<Candidate, JobError> {
+    let wrong = |reason: String| JobError::new(format!("--methods: {term}: {reason}"));
+    let standard = Candidate::named(term.name).ok_or_else(|| wrong("is no method".to_owned()))?;
+    match term.given.is_empty() {
+        true => Ok(standard),
+        false => standard.with_options(CANDIDATES.options(term)).map_err(wrong),
     }
 }
 
@@ -91,9 +120,14 @@ impl<'de> Deserialize<'de> for Compares {
 mod tests {
     use super::*;
 
-    fn names(of: &[&'static str], with_controls: bool) -> Vec<String> {
-        let of: Vec<Compares> = of.iter().map(|name| Compares(name)).collect();
-        Compares::candidates(&of, with_controls).iter().map(Candidate::name).collect()
+    fn read(texts: &[&str], with_controls: bool) -> Result<Vec<Candidate>, JobError> {
+        let terms: Vec<CandidateTerm> =
+            texts.iter().map(|text| serde_json::from_value((*text).into()).unwrap()).collect();
+        candidates(&terms, with_controls)
+    }
+
+    fn names(of: &[&str], with_controls: bool) -> Vec<String> {
+        read(of, with_controls).unwrap().iter().map(Candidate::name).collect()
     }
 
     #[test]
@@ -103,5 +137,30 @@ mod tests {
         assert_eq!(names(&[], false), Candidate::standard());
         let all = names(&["svd", ALL], false);
         assert!(all.contains(&"rotor".to_owned()) && !all.contains(&"random".to_owned()));
+    }
+
+    #[test]
+    fn options_replace_the_standard_ones_and_a_name_has_one_set_of_them() {
+        let found = read(&["modegpt:temperature=0", "asvd", "monarch:blocks=4"], false).unwrap();
+        assert_ne!(Some(&found[0]), Candidate::named("modegpt").as_ref());
+        assert_eq!(Some(&found[1]), Candidate::named("asvd").as_ref());
+        let (Some(Candidate::Sites(standard)), Candidate::Sites(own)) =
+            (Candidate::named("monarch"), &found[2])
+        else {
+            panic!("{found:?}")
+        };
+        let (mut standard, own) = (json!(standard), json!(own));
+        standard["operator"]["blocks"] = 4.into();
+        assert_eq!(own, standard);
+        for (given, word) in [
+            (&["asvd:alpha=0.1", "asvd:alpha=0.2"][..], "are one row"),
+            (&["low_rank:fit=trained"], "is low_rank_trained"),
+        ] {
+            let error = read(given, false).unwrap_err().to_string();
+            assert!(error.contains(word), "{given:?}: {error}");
+        }
+        let all = read(&[ALL, "asvd:alpha=0.1"], false).unwrap();
+        let asvd: Vec<_> = all.iter().filter(|own| own.name() == "asvd").collect();
+        assert!(asvd.len() == 1 && Some(asvd[0]) != Candidate::named("asvd").as_ref());
     }
 }

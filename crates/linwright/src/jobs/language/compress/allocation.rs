@@ -1,16 +1,17 @@
 //! From a budget to a plan that divides it over the layers.
 
-use super::plan::{self, heal};
-use super::{Compress, Heal, MethodName};
+use super::spec::{Division, Slots, Spec};
+use super::{Heal, plan};
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::source::OpenModel;
-use crate::jobs::kit::{Failure, JobError, Session};
+use crate::jobs::kit::{Failure, Session};
 use crate::jobs::language::plan::spectra;
 use linwright_compress::allocate::{
     Allocation, Allocator, SiteChoices, Unreachable, allocate, by_spectrum, standard_alignment,
 };
 use linwright_compress::methods::StructuredMethod;
 use linwright_compress::pipeline::Context;
+use linwright_compress::plan::Edit;
 use linwright_compress::{MethodSpec, Plan, Size};
 use linwright_lm::allocate::{
     Candidates, Measured, Sensitivity, SiteLoss, Tried, judged, sensitivity,
@@ -29,46 +30,14 @@ const EFFORT: (u32, u32) = (1, 20);
 /// Shares of parameters at which they are tried, over the one that is asked for.
 const SHARES: [f64; 3] = [0.5, 1.0, 1.5];
 
-/// Checks options before any work.
-pub(super) fn check(job: &Compress) -> Result<(), JobError> {
-    let is_auto = job.method.is_some_and(MethodName::is_auto);
-    let allocator = job.allocator();
-    if allocator == Allocator::Uniform {
-        return match (is_auto, job.align) {
-            (true, _) => Err(JobError::new("--method auto divides the parameters by sensitivity")
-                .hint("leave out --allocate uniform")),
-            (false, Some(_)) => {
-                Err(JobError::new("--align goes with --allocate spectrum or sensitivity"))
-            }
-            (false, None) => Ok(()),
-        };
-    }
-    if is_auto && allocator == Allocator::Spectrum {
-        return Err(JobError::new("singular values do not tell which method is best in a layer")
-            .hint("leave out --allocate spectrum"));
-    }
-    if job.keep.is_none() {
-        return Err(JobError::new(format!(
-            "--allocate {} divides a share of parameters",
-            allocator.name()
-        ))
-        .hint("give --keep SHARE"));
-    }
-    let method = plan::method(job)?;
-    match method.units().contains(&linwright_compress::Unit::Rank) {
-        true => Ok(()),
-        false => Err(JobError::new(format!("{} has no ranks to divide", method.label(None)))),
-    }
-}
-
 /// Refuses before any work a model that cannot be measured: one without a loss of the next token,
 /// or one larger than memory, of which several forms would be held.
 pub(super) fn check_model(
-    job: &Compress,
+    spec: &Spec,
     model: &Transformer,
     is_offloaded: bool,
 ) -> Result<(), Failure> {
-    let reason = match (job.needs_measures(), model.config().is_causal()) {
+    let reason = match (spec.needs_measures(), model.config().is_causal()) {
         (false, _) => return Ok(()),
         (true, false) => {
             "the model is an encoder, and layers are measured by the loss of the next token"
@@ -130,7 +99,8 @@ impl Allocated {
 
 /// What a budget is divided for.
 pub(super) struct Dividing<'a> {
-    pub(super) job: &'a Compress,
+    pub(super) slots: &'a Slots,
+    pub(super) seed: u64,
     /// The plan with one method and size.
     pub(super) uniform: &'a Plan,
     pub(super) model: &'a OpenModel,
@@ -141,54 +111,59 @@ pub(super) struct Dividing<'a> {
 impl Dividing<'_> {
     /// The division; none if it is uniform.
     pub(super) fn divided(&self, session: &mut Session<'_>) -> Result<Option<Allocated>, Failure> {
-        let (job, allocator) = (self.job, self.job.allocator());
-        let (Some(keep), None) = (job.keep, &job.plan) else { return Ok(None) };
+        let share = match self.slots.division {
+            Division::Uniform => return Ok(None),
+            Division::Spectrum(share) | Division::Sensitivity { share, .. } => share,
+        };
         let decoder = &self.model.loaded.decoder;
         let replaced = self.uniform.edits[0].sites.of(decoder)?;
         let shapes = replaced.iter().filter_map(|site| decoder.slot(site)).map(LinearSlot::shape);
-        let align = job.align.unwrap_or_else(|| standard_alignment(shapes));
-        let heal = heal(job, &self.uniform.edits[0].method);
+        let align = share.align.unwrap_or_else(|| standard_alignment(shapes));
+        let heal = self.slots.heal;
         let plan_of = |allocation: &Allocation, choices: &[SiteChoices]| {
-            let mut plan = allocation.plan(choices, job.seed, heal != Heal::None);
+            let mut plan = allocation.plan(choices, self.seed, heal != Heal::None);
             plan.edits.extend(plan::healing(decoder, &replaced, heal));
             plan
         };
-        match allocator {
-            Allocator::Uniform => Ok(None),
-            Allocator::Spectrum => {
+        match self.slots.division {
+            Division::Uniform => Ok(None),
+            Division::Spectrum(_) => {
                 let method = &self.uniform.edits[0].method;
                 let found = spectra(self.model, &replaced, &Store::none(), session)?;
                 let choices = by_spectrum(&found, method, align)
                     .map_err(|error| Failure::general(error.to_string()))?;
-                let allocation = allocate(&choices, keep).map_err(unreachable)?;
+                let allocation = allocate(&choices, share.keep).map_err(unreachable)?;
                 let plan = plan_of(&allocation, &choices);
-                let allocator = allocator.name();
+                let allocator = Allocator::Spectrum.name();
                 Ok(Some(Allocated { allocator, align, measured: None, tried: Vec::new(), plan }))
             }
-            Allocator::Sensitivity => self.measured(keep, align, &plan_of, session).map(Some),
+            Division::Sensitivity { tries_operators, .. } => {
+                let edit = &self.uniform.edits[0];
+                let candidates = candidates(edit, (share.keep, align), tries_operators, self.seed)?;
+                self.measured(&candidates, &plan_of, session).map(Some)
+            }
         }
     }
 
     fn measured(
         &self,
-        keep: f64,
-        align: usize,
+        candidates: &Candidates,
         plan_of: &dyn Fn(&Allocation, &[SiteChoices]) -> Plan,
         session: &mut Session<'_>,
     ) -> Result<Allocated, Failure> {
         let windows = self.calibration.ok_or_else(|| {
             Failure::usage("--allocate sensitivity measures on calibration text")
-                .hint("give --dataset FILE")
+                .hint("give --calibration FILE")
         })?;
         let (model, tokenizer) = (&self.model.loaded.decoder, self.model.tokenizer()?);
-        let candidates = candidates(self.job, self.uniform, keep, align)?;
         let context = Context { store: Some(self.store), ..Context::new(&self.model.loaded.hash) };
         let measured = Measured { model, tokenizer, windows };
-        let mut found = sensitivity(measured, &candidates, &context, session)?;
-        let tried = judged(measured, &found, &candidates, &context, plan_of, session)?;
+        let mut found = sensitivity(measured, candidates, &context, session)?;
+        let tried = judged(measured, &found, candidates, &context, plan_of, session)?;
         let tried = tried.map_err(unreachable)?;
         found.choices.clear();
         let (allocator, plan) = (Allocator::Sensitivity.name(), tried[0].plan.clone());
+        let align = candidates.align;
         Ok(Allocated { allocator, align, measured: Some(found), tried, plan })
     }
 }
@@ -198,14 +173,13 @@ fn unreachable(error: Unreachable) -> Failure {
 }
 
 fn candidates(
-    job: &Compress,
-    uniform: &Plan,
-    keep: f64,
-    align: usize,
+    edit: &Edit,
+    (keep, align): (f64, usize),
+    tries_operators: bool,
+    seed: u64,
 ) -> Result<Candidates, Failure> {
-    let edit = &uniform.edits[0];
     let mut methods = vec![edit.method.clone()];
-    if job.method.is_some_and(MethodName::is_auto) {
+    if tries_operators {
         for kind in KINDS {
             let operator: OpSpec = plan::operator(kind, Some(Size::Keep(keep)))?;
             let (starts, iterations) = EFFORT;
@@ -217,6 +191,5 @@ fn candidates(
         }
     }
     let keeps = SHARES.into_iter().map(|share| share * keep).filter(|keep| *keep < 1.0).collect();
-    let (sites, seed) = (edit.sites.clone(), job.seed);
-    Ok(Candidates { methods, align, keeps, keep, sites, seed })
+    Ok(Candidates { methods, align, keeps, keep, sites: edit.sites.clone(), seed })
 }

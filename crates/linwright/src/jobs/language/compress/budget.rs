@@ -3,11 +3,12 @@
 
 use super::allocation::{Allocated, Dividing};
 use super::edits::Edits;
-use super::{Compress, MethodName, plan};
+use super::spec::{Budget, Share, Slots};
+use super::{Compress, MethodTerm, plan};
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::{Failure, JobError, Outcome, Session, recipe_of};
-use crate::jobs::language::compare::Compares;
+use crate::jobs::language::compare::standard_candidates;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::plan::Edit;
 use linwright_compress::{Size, SlotSet, Unit};
@@ -18,46 +19,26 @@ use linwright_model::{Transformer, Windows};
 use linwright_ops::Examples;
 use linwright_report::Block;
 use linwright_report::number::grouped;
-use linwright_run::{Fingerprint, Monitor, Shard, Store, shown};
+use linwright_run::{Fingerprint, Monitor, Shard, Store};
 use serde::Serialize;
 use serde_json::json;
 
-/// Checks options before any work.
-pub(super) fn check(job: &Compress) -> Result<(), JobError> {
-    let Some(share) = job.budget else { return Ok(()) };
+/// The share and what it is of, checked before any work.
+pub(super) fn resolved(job: &Compress, share: f64) -> Result<Budget, JobError> {
     if !(share > 0.0 && share < 1.0) {
         return Err(JobError::new(format!("--budget {share}: expected a share between 0 and 1")));
     }
-    match job.allocate {
-        Some(Allocator::Spectrum) => Err(JobError::new(
-            "--budget compares losses, which --allocate spectrum does not measure",
-        )
-        .hint("give --allocate sensitivity or uniform, or leave it out")),
-        Some(Allocator::Uniform | Allocator::Sensitivity) | None => Ok(()),
-    }
-}
-
-/// The same job with the text of `--eval` as that of the evaluation, and `--text` as calibration
-/// text; none without `--eval`.
-pub(super) fn two_texts(job: &Compress) -> Result<Option<Compress>, JobError> {
-    let Some(text) = &job.eval else { return Ok(None) };
-    let refused = |reason: &str| {
-        Err(JobError::new(format!("--eval {}: {reason}", shown(text))).hint(
-            "give --budget SHARE --text CALIBRATION --eval EVALUATION, or leave --eval out and give \
-             --dataset CALIBRATION --text EVALUATION",
-        ))
-    };
-    match (job.budget, &job.dataset, &job.evaluation.text) {
-        (None, ..) => refused("it goes with --budget, which is not given"),
-        (_, Some(_), _) => refused("--dataset and --text would both be calibration texts"),
-        (_, _, None) => refused("there is no calibration text"),
-        (Some(_), None, Some(calibration)) => {
-            let mut job = job.clone();
-            job.dataset = Some(calibration.clone());
-            job.evaluation.text = job.eval.take();
-            Ok(Some(job))
+    let is_divided = match job.allocate {
+        Some(Allocator::Spectrum) => {
+            return Err(JobError::new(
+                "--budget compares losses, which --allocate spectrum does not measure",
+            )
+            .hint("give --allocate sensitivity or uniform, or leave it out"));
         }
-    }
+        Some(Allocator::Uniform) => false,
+        Some(Allocator::Sensitivity) | None => true,
+    };
+    Ok(Budget { share, slots: job.slots.set()?, is_divided, align: job.align })
 }
 
 /// Refuses before any work a model that has no loss of the next token, or is larger than memory.
@@ -124,7 +105,7 @@ impl Budgeted {
 /// What a budget is spent on.
 pub(super) struct Spending<'a> {
     pub(super) job: &'a Compress,
-    pub(super) share: f64,
+    pub(super) budget: &'a Budget,
     pub(super) model: &'a OpenModel,
     pub(super) windows: &'a Windows,
     pub(super) store: &'a Store,
@@ -133,7 +114,7 @@ pub(super) struct Spending<'a> {
 impl Spending<'_> {
     /// Tries every candidate, and a division over the layers of the best that has ranks.
     pub(super) fn best(&self, session: &mut Session<'_>) -> Result<Budgeted, Failure> {
-        let (sites, none) = (plan::slots(self.job)?, Vec::new());
+        let (sites, none) = (self.budget.slots.clone(), Vec::new());
         let decoder = &self.model.loaded.decoder;
         let plan_of = |edit: Edit| plan::standard(decoder, edit, self.job.seed);
         let work = Work {
@@ -161,13 +142,14 @@ impl Spending<'_> {
             ("model", &self.model.loaded.hash),
             ("calibration", &self.windows.identity()),
         ]);
-        let candidates = Compares::candidates(&[], false);
-        let tried = within_budget(&work, self.windows, &candidates, self.share, &print, session)?;
+        let candidates = standard_candidates();
+        let tried =
+            within_budget(&work, self.windows, &candidates, self.budget.share, &print, session)?;
         let validation = &self.windows.windows()[self.windows.training()..];
         session.step("judging the dense model");
         let dense_loss = validation_loss(self.measured()?, session)?;
         let mut found = Budgeted {
-            share: self.share,
+            share: self.budget.share,
             tokens: validation.iter().map(|window| window.len().saturating_sub(1)).sum(),
             dense_loss,
             edits: self.winner(&work, &candidates, &tried)?,
@@ -196,16 +178,18 @@ impl Spending<'_> {
         match candidate {
             Some(Candidate::Sites(method)) => {
                 let (sites, method) = (work.sites.clone(), method.clone());
-                let size = Some(Size::Keep(self.share));
+                let size = Some(Size::Keep(self.budget.share));
                 let edit = Edit { sites, method, size, heals: false };
                 Ok(Edits::Plan((work.plan_of)(edit)))
             }
-            Some(Candidate::Pruned(spec)) => Ok(Edits::Pruning(spec.clone(), work.cut(self.share))),
+            Some(Candidate::Pruned(spec)) => {
+                Ok(Edits::Pruning(spec.clone(), work.cut(self.budget.share)))
+            }
             Some(Candidate::Rounded(_)) | None => {
                 let reasons = tried.iter().filter_map(|own| own.reason.as_deref()).next();
                 Err(Failure::usage(format!(
                     "no method has a model with {} of the parameters of these layers: {}",
-                    self.share,
+                    self.budget.share,
                     reasons.unwrap_or("none was tried")
                 ))
                 .hint("give a larger --budget"))
@@ -229,24 +213,19 @@ impl Spending<'_> {
             own.reason.is_none() && has
         };
         let ranked = found.tried.iter().find(ranked).map(|own| own.method.clone());
-        let (Some(name), true) = (ranked, self.job.allocate != Some(Allocator::Uniform)) else {
-            return Ok(());
-        };
-        let job = Compress {
-            budget: None,
-            method: MethodName::named(&name),
-            keep: Some(self.share),
-            allocate: Some(Allocator::Sensitivity),
-            ..self.job.clone()
-        };
-        let uniform = plan::plan(&job, &self.model.loaded.decoder)?;
+        let (Some(name), true) = (ranked, self.budget.is_divided) else { return Ok(()) };
+        let share = Share { keep: self.budget.share, align: self.budget.align };
+        let size = Some(Size::Keep(share.keep));
+        let method = plan::method_of(MethodTerm::named(&name).as_ref(), size)?;
+        let slots = Slots::divided(sites, method, share);
+        let uniform = slots.plan(&self.model.loaded.decoder, self.job.seed)?;
         debug_assert_eq!(&uniform.edits[0].sites, sites);
-        let (model, windows) = (self.model, Some(self.windows));
         let dividing = Dividing {
-            job: &job,
+            slots: &slots,
+            seed: self.job.seed,
             uniform: &uniform,
-            model,
-            calibration: windows,
+            model: self.model,
+            calibration: Some(self.windows),
             store: self.store,
         };
         let Some(division) = dividing.divided(session)? else { return Ok(()) };
@@ -273,16 +252,15 @@ impl Spending<'_> {
 }
 
 /// What would be tried.
-pub(super) fn dry_run(job: &Compress, share: f64) -> Outcome {
-    let candidates = Compares::candidates(&[], false);
+pub(super) fn dry_run(budget: &Budget) -> Outcome {
+    let candidates = standard_candidates();
     let row = |own: &Candidate| vec![own.name(), own.summary()];
     let rows = candidates.iter().map(row).collect();
-    let divided = match job.allocate {
-        Some(Allocator::Uniform) => "every layer keeps the same share",
-        Some(Allocator::Spectrum | Allocator::Sensitivity) | None => {
-            "the best method with ranks is tried once more, divided over the layers"
-        }
+    let divided = match budget.is_divided {
+        false => "every layer keeps the same share",
+        true => "the best method with ranks is tried once more, divided over the layers",
     };
+    let share = budget.share;
     let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
     let result = json!({ "budget": share, "tries": names });
     let lines = [format!("tries {} methods at {share}; {divided}", candidates.len())];

@@ -1,8 +1,9 @@
 //! What is done to a model: sites one by one by a plan, or all together by pruning.
 
-use super::{Compress, pruning};
+use super::spec::{Spec, What};
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::{Failure, Session};
+use crate::jobs::language::form::SavedForm;
 use linwright_compress::Plan;
 use linwright_compress::pipeline::{Context, Edited, apply};
 use linwright_compress::plan::SlotEdit;
@@ -22,16 +23,16 @@ pub(super) enum Edits {
 }
 
 impl Edits {
-    /// The edits of a job, which suit the model and its form.
+    /// The edits of a model, which suit it and its form; none if a budget decides them.
     pub(super) fn of(
-        job: &Compress,
+        spec: &Spec,
+        form: SavedForm,
         model: &OpenModel,
         is_offloaded: bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Option<Self>, Failure> {
         let decoder = &model.loaded.decoder;
-        if pruning::is_wanted(job) {
-            let (spec, cut) = (pruning::spec(job)?, pruning::cut(job)?);
-            spec.sizes(decoder, &cut).map_err(LmError::from)?;
+        if let What::Pruning(spec, cut) = &spec.what {
+            spec.sizes(decoder, cut).map_err(LmError::from)?;
             return match is_offloaded {
                 true => Err(Failure::usage(format!(
                     "{} narrows a model held in memory, and the weights would take more than half \
@@ -39,18 +40,22 @@ impl Edits {
                     spec.id()
                 ))
                 .hint("use a machine with more memory, or a method that replaces layers")),
-                false => Ok(Self::Pruning(spec, cut)),
+                false => Ok(Some(Self::Pruning(spec.clone(), cut.clone()))),
             };
         }
-        let plan = job.plan(decoder)?;
+        let plan = match &spec.what {
+            What::Budget(_) | What::Pruning(..) => return Ok(None),
+            What::Plan(plan) => plan.clone(),
+            What::Slots(slots) => slots.plan(decoder, spec.seed)?,
+        };
         if plan.sites(decoder)?.is_empty() {
             let message = "the plan selects no layer, so the model would stay as it is";
             return Err(Failure::usage(message));
         }
-        if job.form.is_dense() {
+        if form.is_dense() {
             check_dense(&plan, decoder)?;
         }
-        Ok(Self::Plan(plan))
+        Ok(Some(Self::Plan(plan)))
     }
 
     /// Whether calibration text is needed.

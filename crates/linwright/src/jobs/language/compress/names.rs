@@ -1,101 +1,132 @@
 //! Names that are values of options of `compress`.
 
-use super::plan::{ROLES, kinds};
 use crate::jobs::kit::fields::Name;
 use crate::jobs::kit::named::NameList;
-use linwright_compress::MethodSpec;
+use crate::jobs::kit::terms::{Catalogue, Entry, TermOf, Terms};
+use linwright_compress::{MethodSpec, form};
 use linwright_lm::prune::PruneSpec;
+use linwright_ops::OpSpec;
 use linwright_tensor::dtype::DType;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
-
-/// A method of the registry, a way of structured pruning, a kind of operator, which stands for
-/// `structured` with this operator, or `auto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MethodName(&'static str);
-
-static METHODS: LazyLock<Vec<MethodName>> = LazyLock::new(|| {
-    let methods = MethodSpec::IDS.iter().chain(PruneSpec::IDS).copied();
-    let names = methods.chain(kinds()).chain([AUTO]);
-    names.map(MethodName).collect()
-});
 
 /// The choice of a method for each layer.
 const AUTO: &str = "auto";
 
-impl MethodName {
-    /// All names.
-    #[must_use]
-    pub fn all() -> &'static [Self] {
+/// The method that an operator is fitted by.
+const STRUCTURED: &str = "structured";
+
+/// Epochs of trained methods here: those of a plan are one by default.
+const EPOCHS: u32 = 8;
+
+/// Methods: those of the registry, ways of structured pruning, kinds of operators, each of which
+/// stands for `structured` with this operator, and `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Methods;
+
+/// A method with its options.
+pub type MethodTerm = TermOf<Methods>;
+
+static METHODS: LazyLock<Catalogue> = LazyLock::new(|| {
+    let slots = MethodSpec::IDS.iter().zip(MethodSpec::SUMMARIES);
+    let mut entries: Vec<Entry> = slots.map(|(id, summary)| of_slots(id, summary)).collect();
+    let pruning = PruneSpec::IDS.iter().zip(PruneSpec::SUMMARIES);
+    entries.extend(pruning.map(|(id, summary)| of_pruning(id, summary)));
+    entries.extend(kinds().into_iter().map(of_kind));
+    let help = "for each layer the method and size that cost least loss";
+    entries.push(Entry::new(AUTO, help));
+    Catalogue { what: "method", entries }
+});
+
+impl Terms for Methods {
+    const NAME: &'static str = "method";
+
+    fn catalogue() -> &'static Catalogue {
         &METHODS
     }
+}
 
-    /// The method with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::all().iter().copied().find(|method| method.name() == name)
-    }
+/// What a method does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::jobs) enum Way {
+    /// It replaces layers one by one.
+    Slots,
+    /// It narrows layers together.
+    Pruning,
+    /// Each layer gets what costs least loss.
+    Auto,
+}
 
-    /// The name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.0
-    }
-
-    /// Whether it is a kind of operator.
-    pub(super) fn is_kind(self) -> bool {
-        !self.is_auto() && !self.is_pruning() && !MethodSpec::IDS.contains(&self.0)
-    }
-
-    /// Whether it narrows layers together instead of replacing each.
-    pub(super) fn is_pruning(self) -> bool {
-        PruneSpec::IDS.contains(&self.0)
-    }
-
-    /// Whether each layer gets the method that costs least loss.
-    pub(super) fn is_auto(self) -> bool {
-        self.0 == AUTO
-    }
-
-    /// Whether it replaces layers one by one, by what it says.
-    pub(in crate::jobs) fn is_of_slots(self) -> bool {
-        !self.is_pruning() && !self.is_auto()
-    }
-
-    /// One sentence about it.
-    #[must_use]
-    pub fn help(self) -> String {
-        if self.is_auto() {
-            return "for each layer the method and size that cost least loss".to_owned();
-        }
-        let methods = MethodSpec::IDS.iter().zip(MethodSpec::SUMMARIES);
-        let mut known = methods.chain(PruneSpec::IDS.iter().zip(PruneSpec::SUMMARIES));
-        match known.find(|(id, _)| **id == self.0) {
-            Some((_, summary)) => (*summary).to_owned(),
-            None => format!("structured, with --operator {}", self.0),
+impl MethodTerm {
+    /// What it does.
+    pub(in crate::jobs) fn way(&self) -> Way {
+        match self.name() {
+            AUTO => Way::Auto,
+            name if PruneSpec::IDS.contains(&name) => Way::Pruning,
+            _ => Way::Slots,
         }
     }
 }
 
-impl NameList for MethodName {
-    fn names() -> Vec<Name> {
-        let name = |method: &Self| Name::new(method.name()).with_help(method.help());
-        Self::all().iter().map(name).collect()
+/// An entry of the registry of methods.
+fn of_slots(id: &'static str, summary: &str) -> Entry {
+    let mut standard = options(json!({ "method": id }));
+    let spec: Option<MethodSpec> = serde_json::from_value(standard.clone().into()).ok();
+    if let Some(spec) = spec {
+        standard = options(json!(spec));
+        if let Some(epochs) = standard.get_mut("training").and_then(|own| own.get_mut("epochs")) {
+            *epochs = EPOCHS.into();
+        }
+    }
+    let entry = Entry::new(id, summary).with_standard(standard);
+    MethodSpec::schema_of(id).iter().fold(entry, |entry, schema| entry.with_keys(schema, &[]))
+}
+
+/// A way of structured pruning.
+fn of_pruning(id: &'static str, summary: &str) -> Entry {
+    let standard = json!({ "method": id });
+    let spec: Option<PruneSpec> = serde_json::from_value(standard.clone()).ok();
+    let standard = spec.map_or(standard, |spec| json!(spec));
+    let entry = Entry::new(id, summary).with_standard(options(standard));
+    PruneSpec::schema_of(id).iter().fold(entry, |entry, schema| entry.with_keys(schema, &[]))
+}
+
+/// A kind of operator: its options, and those of its fit.
+fn of_kind(kind: &'static str) -> Entry {
+    let operator = form::operator(kind).or_else(|_| form::operator(&ranked(kind)));
+    let operator = operator.map_or_else(|_| json!({ "kind": kind }), |operator| json!(operator));
+    let fit = of_slots(STRUCTURED, "");
+    let entry = Entry::new(kind, format!("structured, with a {kind} in place of each weight"))
+        .with_standard(options(json!({ "method": STRUCTURED, "operator": operator })));
+    let schema = OpSpec::schema_of(kind);
+    let mut entry =
+        schema.iter().fold(entry, |entry, schema| entry.with_keys(schema, &["operator"]));
+    entry.keys.extend(fit.keys.into_iter().filter(|key| key.name != "operator"));
+    entry
+}
+
+fn options(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(options) => options,
+        _ => Map::new(),
     }
 }
 
-impl Serialize for MethodName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
+/// Kinds of operators that are methods by their names: they need no options but a rank, which
+/// follows from the size, and no method has the same name.
+fn kinds() -> Vec<&'static str> {
+    let kinds = OpSpec::KINDS.iter().copied().filter(|kind| !MethodSpec::IDS.contains(kind));
+    let is_structured = |kind: &&str| {
+        let spec = form::operator(kind).or_else(|_| form::operator(&ranked(kind)));
+        spec.is_ok_and(|operator| operator.is_linear())
+    };
+    kinds.filter(is_structured).collect()
 }
 
-impl<'de> Deserialize<'de> for MethodName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Self::named(&name)
-            .ok_or_else(|| serde::de::Error::custom(format!("there is no method {name}")))
-    }
+/// A kind with a rank, any.
+pub(super) fn ranked(kind: &str) -> String {
+    format!("{{kind: {}, rank: 1}}", kind.replace('-', "_"))
 }
 
 /// How the next linear layer is refitted after those before it in attention or MLP were replaced.
@@ -148,14 +179,5 @@ impl StoredDType {
 impl NameList for StoredDType {
     fn names() -> Vec<Name> {
         ["f32", "f16", "bf16"].map(Name::new).into()
-    }
-}
-
-/// The roles of a layer.
-pub(in crate::jobs) struct LayerRoles;
-
-impl NameList for LayerRoles {
-    fn names() -> Vec<Name> {
-        ROLES.iter().map(|role| Name::new(role.name()).with_others(role.other_names())).collect()
     }
 }

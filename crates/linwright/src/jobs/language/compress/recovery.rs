@@ -17,15 +17,15 @@ use serde_json::json;
 /// `linwright compress pocket --keep 0.4 --recover 100 --text pocket`.
 const RATE: f64 = 1e-3;
 
-/// Checks options before any work.
-pub(super) fn check(job: &Compress) -> Result<(), JobError> {
+/// The wanted recovery, checked before any work.
+pub(super) fn resolved(job: &Compress) -> Result<Option<Recovery>, JobError> {
     check_settings(job.recover, job.recover_rate)?;
     match job.offload && job.recover.is_some() {
         true => Err(JobError::new(
             "--recover passes through all layers at once, which --offload keeps in files",
         )
         .hint("leave out one of them")),
-        false => Ok(()),
+        false => Ok(settings_of(job.recover, job.recover_rate, job.seed)),
     }
 }
 
@@ -67,11 +67,6 @@ pub(in crate::jobs) fn check_model(
     }
 }
 
-/// The wanted recovery.
-pub(super) fn settings(job: &Compress) -> Option<Recovery> {
-    settings_of(job.recover, job.recover_rate, job.seed)
-}
-
 /// A recovery of so many steps, if any.
 pub(in crate::jobs) fn settings_of(
     steps: Option<u64>,
@@ -84,15 +79,15 @@ pub(in crate::jobs) fn settings_of(
 
 /// Trains the replaced operators, if that is wanted.
 pub(super) fn recovered(
-    job: &Compress,
+    wanted: Option<&Recovery>,
     edited: &mut Edited<Transformer>,
     calibration: Option<&Windows>,
     context: &Context<'_>,
     session: &mut Session<'_>,
 ) -> Result<Option<RecoveryReport>, Failure> {
-    let (Some(settings), Some(windows)) = (settings(job), calibration) else { return Ok(None) };
+    let (Some(settings), Some(windows)) = (wanted, calibration) else { return Ok(None) };
     let text = next_tokens(windows);
-    let done = recover(edited, &text, &settings, context, session);
+    let done = recover(edited, &text, settings, context, session);
     if let Some(store) = context.store {
         session.tell_damage(store);
     }
@@ -101,16 +96,16 @@ pub(super) fn recovered(
 
 /// What a recovery would cost after the edits of an estimate, if it is wanted.
 pub(super) fn estimated(
-    job: &Compress,
+    wanted: Option<&Recovery>,
     edits: &Estimate,
     model: &Transformer,
     calibration: Option<&Windows>,
 ) -> Result<Option<RecoveryEstimate>, Failure> {
-    let (Some(settings), Some(windows)) = (settings(job), calibration) else { return Ok(None) };
+    let (Some(settings), Some(windows)) = (wanted, calibration) else { return Ok(None) };
     let replaced = edits.sites.iter().filter(|site| !site.heals);
     let sites = replaced.map(|site| site.site.clone()).collect();
     let text = next_tokens(windows);
-    Ok(Some(estimate(model, &sites, &text, &settings, edits.targeted)?))
+    Ok(Some(estimate(model, &sites, &text, settings, edits.targeted)?))
 }
 
 /// The same for the report.

@@ -4,8 +4,9 @@ use super::allocation::{Allocated, Dividing, check_model};
 use super::budget::{self, Budgeted, Spending};
 use super::edits::Edits;
 use super::memory::{Means, Peak};
+use super::spec::{Spec, What};
 use super::summary::{self, Summary};
-use super::{Compress, StoredDType, pruning, recovery};
+use super::{Compress, StoredDType, recovery};
 use crate::jobs::kit::outcome::text as text_block;
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::verb::AnyJob;
@@ -46,10 +47,10 @@ pub(in crate::jobs) fn run(
         let inputs = outputs::inputs_of(face, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
-    let text = job.calibration();
+    let text = job.calibration_text();
     text.check_text_field()?;
-    job.check()?;
-    check_team(job, session)?;
+    let spec = Spec::of(job)?;
+    check_team(&spec, session)?;
     check_weights(job)?;
     // Errors in tasks are reported before a model is loaded.
     let source = text.open(session)?;
@@ -58,18 +59,15 @@ pub(in crate::jobs) fn run(
     let (model, offload) = offload::open(&job.model, job.offload, &job.output, session)?;
     let loaded = &model.loaded;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
-    check_model(job, &loaded.decoder, offload.is_some())?;
+    check_model(&spec, &loaded.decoder, offload.is_some())?;
     recovery::check_model(job.recover, &loaded.decoder, offload.as_ref())?;
-    let edits = match job.budget {
-        None => Some(Edits::of(job, &model, offload.is_some())?),
-        Some(_) => {
-            budget::check_model(&loaded.decoder, offload.is_some())?;
-            None
-        }
-    };
+    if let What::Budget(_) = spec.what {
+        budget::check_model(&loaded.decoder, offload.is_some())?;
+    }
+    let edits = Edits::of(&spec, job.form, &model, offload.is_some())?;
     // Without text, methods that read weights alone are fitted all the same.
     let needs_text = edits.as_ref().is_some_and(Edits::needs_text);
-    let has_text = needs_text || job.reads_text_itself() || job.dataset.is_some();
+    let has_text = needs_text || spec.reads_text_itself() || job.calibration.is_some();
     let calibration = has_text.then(|| text.windows(source, &model, session)).transpose()?;
     let windows = calibration.as_ref().map(|text| &text.windows);
     let has_tasks = !tasks.is_empty();
@@ -77,7 +75,7 @@ pub(in crate::jobs) fn run(
     let peak = edits.as_ref().map(|edits| Peak::of(job, edits, &means)).transpose()?;
     peak.map_or(Ok(()), |peak| peak.check(job.max_memory))?;
     if job.dry_run {
-        return dry_run(job, edits.as_ref().zip(peak), &tasks, &means, session);
+        return dry_run((job, &spec), edits.as_ref().zip(peak), &tasks, &means, session);
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));
     if let (Some(Edits::Plan(plan)), Some(text)) = (&edits, &calibration) {
@@ -87,7 +85,8 @@ pub(in crate::jobs) fn run(
     let calibration = calibration.as_ref();
     let offload = offload.as_ref();
     let (edits, team) = (edits.as_ref(), &*team);
-    let work = Work { model: &model, edits, calibration, tasks: &tasks, offload, team };
+    let work =
+        Work { spec: &spec, model: &model, edits, calibration, tasks: &tasks, offload, team };
     if team.rank() > 0 {
         let shared = team.shared_store().map_or_else(Store::none, Store::at);
         return help(job, &work, &shared, session);
@@ -117,19 +116,23 @@ fn check_weights(job: &Compress) -> Result<(), Failure> {
 
 /// What the edits would cost; of a budget, what would be tried.
 fn dry_run(
-    job: &Compress,
+    (job, spec): (&Compress, &Spec),
     edits: Option<(&Edits, Peak)>,
     tasks: &[Box<dyn Task>],
     means: &Means<'_>,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
-    let Some((edits, peak)) = edits else {
-        session.finish();
-        return Ok(budget::dry_run(job, job.budget.unwrap_or_default()));
+    let (edits, peak) = match (edits, &spec.what) {
+        (Some(known), _) => known,
+        (None, What::Budget(budget)) => {
+            session.finish();
+            return Ok(budget::dry_run(budget));
+        }
+        (None, _) => return Err(Failure::usage("no edits are known")),
     };
     let evaluation = seconds_of(tasks, 2, means.model, &job.evaluation, session)?;
     session.finish();
-    summary::dry_run(job, edits, (peak, evaluation), means)
+    summary::dry_run(spec, edits, (peak, evaluation), means)
 }
 
 /// The result and the report.
@@ -162,11 +165,11 @@ fn outcome(
 }
 
 /// Refuses, before any work, what the members of a team would all do.
-fn check_team(job: &Compress, session: &Session<'_>) -> Result<(), Failure> {
+fn check_team(spec: &Spec, session: &Session<'_>) -> Result<(), Failure> {
     let undivided = [
-        ("--budget", job.budget.is_some()),
-        ("--recover", job.recover.is_some()),
-        ("pruning", pruning::is_wanted(job)),
+        ("--budget", matches!(spec.what, What::Budget(_))),
+        ("--recover", spec.recovery.is_some()),
+        ("pruning", matches!(spec.what, What::Pruning(..))),
     ];
     match undivided.into_iter().find(|(_, is_asked)| *is_asked) {
         Some((what, _)) if session.team().size() > 1 => {
@@ -185,7 +188,7 @@ fn help(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let Decided { edits, .. } = decided(job, work, &tried_in(pieces, work), session)?;
-    edited(job, work, &edits, pieces, session)?;
+    edited(work, &edits, pieces, session)?;
     session.finish();
     Ok(Outcome::new(json!({}), Vec::new()))
 }
@@ -199,7 +202,7 @@ fn few_tokens(plan: &Plan, model: &Transformer, windows: &Windows) -> Option<Str
     (tokens < enough).then(|| {
         format!(
             "note: {tokens} calibration tokens are few for layers of {inputs} inputs; {enough} or \
-             more (--num-tokens, with as long a --dataset) make a better model"
+             more (--num-tokens, with as long a --calibration) make a better model"
         )
     })
 }
@@ -236,6 +239,7 @@ const FEW_PER_INPUT: usize = 8;
 
 /// Everything that a model is compressed with.
 struct Work<'a> {
+    spec: &'a Spec,
     model: &'a OpenModel,
     /// What is done; none if a budget decides.
     edits: Option<&'a Edits>,
@@ -284,29 +288,37 @@ fn decided(
     store: &Store,
     session: &mut Session<'_>,
 ) -> Result<Decided, Failure> {
-    let Work { model, edits, calibration, .. } = *work;
+    let Work { spec, model, edits, calibration, .. } = *work;
     let calibration = calibration.map(|text| &text.windows);
-    let uniform = match (edits, job.budget, calibration) {
-        (None, Some(share), Some(windows)) => {
-            let found = Spending { job, share, model, windows, store }.best(session)?;
+    let uniform = match (edits, &spec.what, calibration) {
+        (None, What::Budget(budget), Some(windows)) => {
+            let found = Spending { job, budget, model, windows, store }.best(session)?;
             let edits = found.edits.clone();
             return Ok(Decided { edits, allocated: None, budget: Some(found) });
         }
-        (None, ..) => return Err(Failure::usage("no calibration text").hint("give --dataset FILE")),
+        (None, ..) => {
+            return Err(Failure::usage("no calibration text").hint("give --calibration FILE"));
+        }
         (Some(Edits::Plan(plan)), ..) => plan,
         (Some(edits), ..) => {
             return Ok(Decided { edits: edits.clone(), allocated: None, budget: None });
         }
     };
-    let allocated = Dividing { job, uniform, model, calibration, store }.divided(session)?;
+    let allocated = match &spec.what {
+        What::Slots(slots) => {
+            let seed = spec.seed;
+            Dividing { slots, seed, uniform, model, calibration, store }.divided(session)?
+        }
+        What::Plan(_) | What::Budget(_) | What::Pruning(..) => None,
+    };
     let plan = allocated.as_ref().map_or(uniform, |allocated| &allocated.plan);
     Ok(Decided { edits: Edits::Plan(plan.clone()), allocated, budget: None })
 }
 
 /// What is known of the original model while its layers are fitted.
-fn context_of<'a>(job: &Compress, work: &Work<'a>, pieces: &'a Store) -> Context<'a> {
+fn context_of<'a>(work: &Work<'a>, pieces: &'a Store) -> Context<'a> {
     // Recovery chooses its best step on validation windows, which no fit may have seen.
-    let fit_to = if job.recover.is_some() { FitTo::Training } else { FitTo::All };
+    let fit_to = if work.spec.recovery.is_some() { FitTo::Training } else { FitTo::All };
     Context {
         store: pieces.root().is_some().then_some(pieces),
         bounds: work.offload.map_or_else(Bounds::default, Offload::bounds),
@@ -319,15 +331,14 @@ fn context_of<'a>(job: &Compress, work: &Work<'a>, pieces: &'a Store) -> Context
 
 /// Carries out the edits.
 fn edited(
-    job: &Compress,
     work: &Work<'_>,
     edits: &Edits,
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Edited<Transformer>, LmError> {
-    let context = context_of(job, work, pieces);
+    let context = context_of(work, pieces);
     let windows = work.calibration.map(|text| &text.windows);
-    edits.apply(&work.model.loaded.decoder, windows, &context, job.seed, session)
+    edits.apply(&work.model.loaded.decoder, windows, &context, work.spec.seed, session)
 }
 
 fn fit_and_save(
@@ -340,14 +351,15 @@ fn fit_and_save(
     let Work { model, calibration, tasks, .. } = *work;
     let loaded = &model.loaded;
     let windows = calibration.map(|text| &text.windows);
-    let context = context_of(job, work, pieces);
-    let edited = edited(job, work, &edits, pieces, session);
+    let context = context_of(work, pieces);
+    let edited = edited(work, &edits, pieces, session);
     session.tell_damage(pieces);
     let mut edited = edited?;
     for site in &edited.sites {
         session.trace(|| fit_told(site));
     }
-    let recovery = recovery::recovered(job, &mut edited, windows, &context, session)?;
+    let recovery =
+        recovery::recovered(work.spec.recovery.as_ref(), &mut edited, windows, &context, session)?;
     let dtype = job.dtype.map(StoredDType::dtype);
     let shelf = work.offload.map(|offload| &offload.shelf);
     let mut judged = Judged::default();

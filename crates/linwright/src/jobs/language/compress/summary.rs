@@ -2,8 +2,9 @@
 
 use super::edits::Edits;
 use super::memory::{Means, Peak};
+use super::recovery;
 use super::run::Done;
-use super::{Compress, recovery};
+use super::spec::Spec;
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Outcome};
 use linwright_compress::pipeline::SiteOutcome;
@@ -174,7 +175,7 @@ fn estimate_with(estimate: &Estimate, memory: u64, evaluation: f64) -> Vec<Block
 
 /// The estimated cost of a plan, and of a recovery after it.
 pub(super) fn dry_run(
-    job: &Compress,
+    spec: &Spec,
     edits: &Edits,
     (peak, evaluation): (Peak, f64),
     means: &Means<'_>,
@@ -187,7 +188,7 @@ pub(super) fn dry_run(
     let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
     let estimate = estimate(plan, model, examples, &mut Rates::default())?;
     let mut blocks = estimate_with(&estimate, peak.bytes(), evaluation);
-    let recovery = recovery::estimated(job, &estimate, model, calibration)?;
+    let recovery = recovery::estimated(spec.recovery.as_ref(), &estimate, model, calibration)?;
     if let Some(recovery) = &recovery {
         // Before the table of all sites.
         blocks.insert(1, recovery::estimate_block(recovery));

@@ -4,14 +4,17 @@ mod run;
 
 use crate::jobs::kit::measured::PROVENANCE;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, JobError, Outcome, OutputPath, Session};
+use crate::jobs::kit::{
+    Failure, Job, JobError, Outcome, OutputPath, Session, SizeText, bounds, parse_layers,
+};
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::plan_file::read_plan_file;
 use crate::jobs::language::slots::SlotOptions;
+use linwright_compress::intervention::Lname;
 use linwright_compress::methods::LaserMethod;
-use linwright_compress::{Edit, MethodSpec, Plan};
+use linwright_compress::{Edit, MethodSpec, Plan, Size, SlotSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -24,13 +27,24 @@ pub struct Laser {
     /// hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
+    /// Weights by the names of the paper, as for --roles.
+    #[schemars(with = "Vec<Names<Lname>>")]
+    pub lname: Vec<Lname>,
+    /// Layers as in the paper, as for --layers; -1 means all layers at once.
+    #[schemars(extend("x-value" = "LAYERS", "x-hyphen" = true, "examples" = ["0-1"]))]
+    #[schemars(extend("x-conflicts" = ["layers"]))]
+    pub lnum: Option<String>,
     /// Weights and layers.
     #[serde(flatten)]
     pub slots: SlotOptions,
     /// Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
-    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "roles", "site", "part"]))]
+    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "layers", "roles", "sites", "ignore", "part"]))]
     #[schemars(extend("x-path" = true))]
     pub plan: Option<PathBuf>,
+    /// Rate of reduction as in the paper, as for --size rate=RATE.
+    #[schemars(extend("x-value" = "RATE"))]
+    #[schemars(range(min = 0.0, max = bounds::LASER_RATE))]
+    pub rate: Option<f64>,
     /// Kind and size of the cut.
     #[serde(flatten)]
     pub cut: CutOptions,
@@ -70,6 +84,20 @@ impl Job for Laser {
 }
 
 impl Laser {
+    /// The weights to cut.
+    fn weights(&self) -> Result<SlotSet, JobError> {
+        let mut sites = self.slots.set_of_cuts()?;
+        if self.lname.is_empty() {
+            self.slots.check_named(&self.cut.part)?;
+        }
+        sites.lnames.extend(&self.lname);
+        if let Some(text) = self.lnum.as_deref().filter(|text| *text != "-1") {
+            let layers = parse_layers("lnum", text);
+            sites.layers = Some(layers.map_err(|e| e.hint("-1 means all layers at once"))?);
+        }
+        Ok(sites)
+    }
+
     /// The edits, from the options or from the plan.
     ///
     /// # Errors
@@ -85,11 +113,13 @@ impl Laser {
                     path.display(),
                     edit.label()
                 ))
-                .hint("`linwright compress --plan FILE --dataset TEXT` carries it out")),
+                .hint("`linwright compress --plan FILE --calibration TEXT` carries it out")),
                 None => Ok(plan),
             };
         }
-        let sizes = self.cut.sizes()?;
+        let mut cut = self.cut.clone();
+        cut.size.extend(self.rate.map(|rate| SizeText(Size::Rate(rate))));
+        let sizes = cut.sizes()?;
         if sizes.len() > 1 {
             let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
             let message = format!("{} each give a size, expected one", given.join(", "));
@@ -99,8 +129,7 @@ impl Laser {
         let method = LaserMethod { part, ..self.cut.method() };
         let (method, size) = (MethodSpec::Laser(method), Some(sizes[0]));
         method.check(size).map_err(JobError::new)?;
-        self.slots.check_named(&self.cut.part)?;
-        let mut sites = self.slots.set()?;
+        let mut sites = self.weights()?;
         if let (Some(part), true, true) = (part, sites.lnames.is_empty(), sites.roles.is_empty()) {
             sites.roles = vec![part.of_role().to_string()];
         }

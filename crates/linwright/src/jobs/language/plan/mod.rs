@@ -6,9 +6,8 @@ pub(in crate::jobs) use run::spectra;
 
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
-use crate::jobs::language::compress::LayerRoles;
+use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::allocate::Allocator;
-use linwright_model::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -35,18 +34,9 @@ pub struct PlanSizes {
     /// Method that the plans name: one with ranks.
     #[schemars(with = "Names<RankedMethods>")]
     pub method: String,
-    /// Layers to plan: `3`, `3,5`, `0-7` [default: all].
-    pub layers: Option<String>,
-    /// Roles to plan [default: all linear layers of a transformer layer].
-    #[schemars(with = "Vec<Names<LayerRoles>>")]
-    pub targets: Vec<Role>,
-    /// Names of layers to plan: a glob such as `*.mlp.*`, or a regular expression after `re:`
-    /// [default: all].
-    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
-    pub sites: Vec<String>,
-    /// Names of layers to leave as they are: a glob or, after `re:`, a regular expression.
-    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
-    pub ignore: Vec<String>,
+    /// Linear layers to plan.
+    #[serde(flatten)]
+    pub slots: SlotOptions,
     /// Directory for the plans, which `compress --plan` carries out, and the result.
     #[schemars(extend("x-short" = "o"))]
     pub output: Option<OutputPath>,
@@ -68,10 +58,7 @@ impl Default for PlanSizes {
             allocate: Allocator::Spectrum,
             align: None,
             method: "low_rank".to_owned(),
-            layers: None,
-            targets: Vec::new(),
-            sites: Vec::new(),
-            ignore: Vec::new(),
+            slots: SlotOptions::default(),
             output: None,
             force: false,
             cache: None,

@@ -3,7 +3,7 @@
 use super::PlanSizes;
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::source::OpenModel;
-use crate::jobs::kit::{Failure, Outcome, Session, outputs, parse_layers, quoted, store};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs, quoted, store};
 use crate::jobs::language::offload::open_mapped;
 use linwright_compress::allocate::{
     Allocation, Allocator, SiteChoices, SiteSpectrum, allocate, by_spectrum, standard_alignment,
@@ -96,10 +96,7 @@ fn checked(job: &PlanSizes, session: &mut Session<'_>) -> Result<(MethodSpec, Sl
             "--keep {keep}: expected a share of parameters between 0 and 1"
         )));
     }
-    let layers = job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?;
-    let roles = job.targets.iter().map(ToString::to_string).collect();
-    let (patterns, ignore) = (job.sites.clone(), job.ignore.clone());
-    Ok((method(&job.method)?, SlotSet { roles, layers, patterns, ignore, ..SlotSet::default() }))
+    Ok((method(&job.method)?, job.slots.set()?))
 }
 
 /// Singular values of the weights, one at a time.
@@ -196,7 +193,7 @@ fn blocks(job: &PlanSizes, all: &[Planned], session: &Session<'_>) -> Vec<Block>
     if let (Some(output), Some(first)) = (&job.output, all.first()) {
         let path = quoted(&session.portable(output.join(name_of(first))));
         blocks.push(text([format!(
-            "linwright compress {} --plan {path} --dataset TEXT -o DIR carries out a plan",
+            "linwright compress {} --plan {path} --calibration TEXT -o DIR carries out a plan",
             quoted(&job.model)
         )]));
     }

@@ -33,10 +33,10 @@ pub(super) enum Documents {
 
 impl<'a> Inputs<'a> {
     pub(super) fn new(job: &'a Search, session: &mut Session<'_>) -> Result<Self, Failure> {
-        job.calibration().check_text_field()?;
+        job.calibration_text().check_text_field()?;
         check(job)?;
         // Errors in tasks are reported before a model is loaded.
-        let source = job.calibration().open(session)?;
+        let source = job.calibration_text().open(session)?;
         let beside = source.as_ref().map_or_else(Vec::new, |source| source.tasks().to_vec());
         let task = open_one(&job.evaluation, &beside, session)?;
         let model = open_model(&job.model, session)?;
@@ -70,7 +70,7 @@ impl<'a> Inputs<'a> {
         session: &mut Session<'_>,
     ) -> Result<Calibration, Failure> {
         let source = self.source.take();
-        let mut text = job.calibration().windows(source, &self.model, session)?;
+        let mut text = job.calibration_text().windows(source, &self.model, session)?;
         let own;
         let task = match &self.documents {
             Documents::Text { .. } => self.task.as_ref(),
@@ -107,7 +107,7 @@ fn check(job: &Search) -> Result<(), Failure> {
 /// The slots to visit.
 fn sites(job: &Search, model: &OpenModel) -> Result<Vec<SiteId>, Failure> {
     let decoder = &model.loaded.decoder;
-    let chosen = job.slots.set()?.of(decoder)?;
+    let chosen = job.slots.set_of_cuts()?.of(decoder)?;
     let start = job.start.unwrap_or(if job.compat { PUBLISHED_START } else { 0 });
     let all = linears(decoder);
     let visited = all.iter().skip(start).map(|slot| slot.id().clone());

@@ -58,7 +58,7 @@ pub struct Search {
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the documents that select, which is
     /// told.
-    pub dataset: Option<String>,
+    pub calibration: Option<String>,
     /// Largest number of calibration tokens.
     #[schemars(range(min = 0, max = bounds::TOKENS))]
     pub num_tokens: usize,
@@ -104,7 +104,7 @@ impl Default for Search {
             shuffle: Splits::SEED,
             growth: MAX_GROWTH,
             compat: false,
-            dataset: None,
+            calibration: None,
             num_tokens: 40_000,
             seq_len: 256,
             seed: 0,
@@ -142,7 +142,7 @@ impl Job for Search {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(calibration::input_of(self.dataset.as_deref()));
+        inputs.extend(calibration::input_of(self.calibration.as_deref()));
         inputs.extend(self.evaluation.inputs());
         inputs
     }
@@ -154,10 +154,10 @@ impl Job for Search {
 
 impl Search {
     /// What its calibration text is.
-    fn calibration(&self) -> CalibrationOptions<'_> {
+    fn calibration_text(&self) -> CalibrationOptions<'_> {
         CalibrationOptions {
             model: &self.model,
-            dataset: self.dataset.as_deref(),
+            dataset: self.calibration.as_deref(),
             num_tokens: self.num_tokens,
             seq_len: self.seq_len,
             seed: self.seed,

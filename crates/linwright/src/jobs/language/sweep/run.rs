@@ -97,9 +97,10 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
     slots.check_named(&cut.part)?;
     let sizes = cut.sizes()?;
     Ok(Grid {
-        lnames: slots.lname.clone(),
-        roles: slots.roles.clone(),
-        patterns: slots.site.clone(),
+        lnames: slots.lnames(),
+        roles: slots.single_roles(),
+        patterns: slots.sites.clone(),
+        ignore: slots.ignore.clone(),
         parts: cut.part.clone(),
         layers: slots.layers()?,
         together: slots.all_at_once(),

@@ -223,7 +223,7 @@ fn with_options<R>(
     };
     let laser = LaserOptions {
         scoring: args.laser_scoring,
-        split: args.split,
+        split: args.laser_split,
         new_tokens: args.laser_new_tokens,
         whole_texts,
         ..LaserOptions::default()

@@ -4,10 +4,8 @@ mod plan;
 mod recovery;
 mod run;
 
-use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
-use crate::jobs::language::compress::MethodName;
-use plan::SlotMethods;
+use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, SizeText, TermOf, bounds};
+pub(crate) use plan::SlotMethods;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -20,33 +18,27 @@ pub struct MoleculeCompress {
     /// `model.safetensors`.
     #[schemars(extend("x-positional" = true))]
     pub potential: String,
-    /// Method of replacement (`linwright ls methods`), or a kind of linear operator
-    /// [default: low_rank, or structured with --operator].
-    #[schemars(with = "Option<Names<SlotMethods>>")]
-    pub method: Option<MethodName>,
-    /// Operator for --method structured: a kind (`linwright ls operators`) or a specification as in
-    /// recipes, `{kind: diagonal_low_rank, rank: 4}`.
-    #[schemars(extend("x-value" = "KIND|SPEC"))]
-    pub operator: Option<String>,
+    /// Method of replacement with its options, as for `compress`: `monarch:blocks=8`
+    /// [default: low_rank].
+    #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
+    pub method: Option<TermOf<SlotMethods>>,
     /// Share of parameters kept in the targeted layers. If a method does not support this size, the
     /// nearest one is used, and --dry-run shows it; low rank never keeps more than this share.
-    #[schemars(extend("x-conflicts" = ["rank"]))]
+    #[schemars(extend("x-value" = "SHARE", "x-conflicts" = ["rank", "size"]))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
     /// Rank of the factors, for methods that have one.
+    #[schemars(extend("x-value" = "R", "x-conflicts" = ["size"]))]
     #[schemars(range(min = 0, max = bounds::FEATURES))]
     pub rank: Option<usize>,
-    /// Train the replacement from a random start instead of computing it in closed form (low_rank,
-    /// dense).
-    pub trained: bool,
-    /// Epochs over the calibration samples, for trained methods.
-    #[schemars(range(min = 1, max = bounds::EPOCHS))]
-    pub epochs: u32,
+    /// Size in another unit, as for `compress`: `energy=0.9`.
+    #[schemars(extend("x-value" = "UNIT=N"))]
+    pub size: Option<SizeText>,
     /// Interaction layers to replace: `1`, `0,2`, `0-1` [default: all].
     pub layers: Option<String>,
     /// Roles to replace: mixing (of channels), filter (from radial functions) [default: both].
     #[schemars(extend("x-value" = "ROLE"))]
-    pub targets: Vec<String>,
+    pub roles: Vec<String>,
     /// Names of linear layers to replace: a glob such as `*.linears_tensor.3`, or a regular
     /// expression after `re:` [default: all].
     #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
@@ -57,12 +49,12 @@ pub struct MoleculeCompress {
     /// Structures in extended XYZ to fit to; their energies and forces are used by --recover only.
     /// laser and svd need none.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
-    pub data: Option<PathBuf>,
+    pub calibration: Option<PathBuf>,
     /// Largest number of structures to fit to, drawn with the seed.
     #[schemars(range(min = 2, max = bounds::EXAMPLES))]
     pub num_structures: usize,
     /// Train all parameters of the potential afterwards for this many steps on the energies and
-    /// forces of --data, of which a twentieth is held out to choose the best step.
+    /// forces of --calibration, of which a twentieth is held out to choose the best step.
     #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
     pub recover: Option<u64>,
     /// Largest step size of --recover [default: 0.0003].
@@ -72,7 +64,7 @@ pub struct MoleculeCompress {
     /// Structures with forces, and energies if available, on which the potential is evaluated
     /// before and after.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
-    pub eval: Option<PathBuf>,
+    pub test: Option<PathBuf>,
     /// Units of the structures, such as `kcal/mol,A` [default: those of the model].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,
@@ -99,20 +91,18 @@ impl Default for MoleculeCompress {
         Self {
             potential: String::new(),
             method: None,
-            operator: None,
             keep: None,
             rank: None,
-            trained: false,
-            epochs: 8,
+            size: None,
             layers: None,
-            targets: Vec::new(),
+            roles: Vec::new(),
             sites: Vec::new(),
             ignore: Vec::new(),
-            data: None,
+            calibration: None,
             num_structures: 200,
             recover: None,
             recover_rate: None,
-            eval: None,
+            test: None,
             units: None,
             energy_key: None,
             forces_key: None,
@@ -136,7 +126,7 @@ impl Job for MoleculeCompress {
     const MEASURED: &'static [&'static str] = &["sites/*/fit/seconds"];
 
     fn inputs(&self) -> Vec<PathBuf> {
-        let files = self.data.iter().chain(&self.eval).cloned();
+        let files = self.calibration.iter().chain(&self.test).cloned();
         std::iter::once(PathBuf::from(&self.potential)).chain(files).collect()
     }
 

@@ -1,21 +1,32 @@
 //! From options to a plan.
 
 use super::MoleculeCompress;
-use crate::jobs::kit::fields::Name;
-use crate::jobs::kit::named::NameList;
+use crate::jobs::kit::sizes::size_of;
+use crate::jobs::kit::terms::{Catalogue, Entry, Terms};
 use crate::jobs::kit::{JobError, parse_layers};
-use crate::jobs::language::compress;
-use crate::jobs::language::compress::{Compress, MethodName};
-use linwright_compress::MethodSpec;
+use crate::jobs::language::compress::plan::method_of;
+use crate::jobs::language::compress::{MethodTerm, Methods, Way};
 use linwright_compress::plan::{Edit, Plan, SlotSet};
+use linwright_compress::{MethodSpec, Size};
+use std::sync::LazyLock;
 
 /// Methods that replace linear layers one by one.
-pub(super) struct SlotMethods;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotMethods;
 
-impl NameList for SlotMethods {
-    fn names() -> Vec<Name> {
-        let all = MethodName::names().into_iter().zip(MethodName::all());
-        all.filter(|(_, method)| method.is_of_slots()).map(|(name, _)| name).collect()
+static METHODS: LazyLock<Catalogue> = LazyLock::new(|| {
+    let all = Methods::catalogue();
+    let is_of_slots = |entry: &&Entry| {
+        MethodTerm::named(entry.name).is_some_and(|method| method.way() == Way::Slots)
+    };
+    Catalogue { what: all.what, entries: all.entries.iter().filter(is_of_slots).cloned().collect() }
+});
+
+impl Terms for SlotMethods {
+    const NAME: &'static str = "slot_method";
+
+    fn catalogue() -> &'static Catalogue {
+        &METHODS
     }
 }
 
@@ -28,22 +39,19 @@ pub(super) fn plan(job: &MoleculeCompress) -> Result<Plan, JobError> {
     let method = method(job)?;
     let layers = job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?;
     let sites = SlotSet {
-        roles: job.targets.clone(),
+        roles: job.roles.clone(),
         layers,
         patterns: job.sites.clone(),
         ignore: job.ignore.clone(),
         ..SlotSet::default()
     };
-    let edit = Edit { sites, method, size: sized(job).size(), heals: false };
+    let edit = Edit { sites, method, size: size(job), heals: false };
     Ok(Plan { seed: job.seed, edits: vec![edit] })
 }
 
 fn method(job: &MoleculeCompress) -> Result<MethodSpec, JobError> {
-    if let Some(name) = job.method.filter(|method| !method.is_of_slots()) {
-        let told = format!("--method {} is for language models", name.name());
-        return Err(JobError::new(told).hint("`linwright molecule compress --help` lists methods"));
-    }
-    let method = compress::plan::method(&sized(job))?;
+    let term = job.method.as_ref().map(|method| MethodTerm::from(method.0.clone()));
+    let method = method_of(term.as_ref(), size(job))?;
     match method.is_linear() {
         true => Ok(method),
         // Of the components of a vector, only linear maps of channels turn with it.
@@ -51,19 +59,10 @@ fn method(job: &MoleculeCompress) -> Result<MethodSpec, JobError> {
             "--method {}: its operator is not linear, so energies would depend on the orientation",
             method.id()
         ))
-        .hint("choose a linear operator, such as --operator rotor: `linwright ls operators`")),
+        .hint("choose a linear operator, such as monarch: `linwright ls operators`")),
     }
 }
 
-/// The options that define a method, as in `compress`.
-fn sized(job: &MoleculeCompress) -> Compress {
-    Compress {
-        method: job.method,
-        operator: job.operator.clone(),
-        keep: job.keep,
-        rank: job.rank,
-        trained: job.trained,
-        epochs: job.epochs,
-        ..Compress::default()
-    }
+fn size(job: &MoleculeCompress) -> Option<Size> {
+    size_of(job.size, job.keep, job.rank)
 }

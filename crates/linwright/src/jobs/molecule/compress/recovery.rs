@@ -53,16 +53,16 @@ impl Recovery {
 
 /// Checks the options before any work.
 pub(super) fn check(job: &MoleculeCompress) -> Result<(), JobError> {
-    if job.recover.is_some() && job.data.is_none() {
+    if job.recover.is_some() && job.calibration.is_none() {
         return Err(JobError::new("--recover trains on energies and forces of structures")
-            .hint("give --data FILE.xyz"));
+            .hint("give --calibration FILE.xyz"));
     }
     let names_labels = job.energy_key.is_some() || job.forces_key.is_some();
-    if names_labels && job.recover.is_none() && job.eval.is_none() {
+    if names_labels && job.recover.is_none() && job.test.is_none() {
         return Err(JobError::new(
             "--energy-key and --forces-key: no energies and forces are read",
         )
-        .hint("they go with --eval FILE.xyz or --recover STEPS"));
+        .hint("they go with --test FILE.xyz or --recover STEPS"));
     }
     match job.recover_rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
         Some(rate) => Err(JobError::new(format!(
@@ -82,7 +82,7 @@ pub(super) fn check_labels(path: &Path, all: &[Structure]) -> Result<(), Failure
         };
         let path = shown(&path.display().to_string());
         let told = format!("--recover: structure {index} of {path} has no {missing}");
-        return Err(Failure::general(told).hint("give --data with energies and forces"));
+        return Err(Failure::general(told).hint("give --calibration with energies and forces"));
     }
     match all.len() {
         0 | 1 => Err(Failure::usage("--recover: expected at least two structures to train on")),

@@ -34,10 +34,10 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
     recovery::check(job)?;
     let plan = plan::plan(job)?;
     let needs_data = plan.needs_text();
-    if needs_data && job.data.is_none() {
+    if needs_data && job.calibration.is_none() {
         let method = plan.edits[0].method.id();
         return Err(Failure::usage(format!("--method {method} is fitted to structures"))
-            .hint("give --data FILE.xyz, or --method svd"));
+            .hint("give --calibration FILE.xyz, or --method svd"));
     }
     session.step(&format!("loading {}", job.potential));
     let potential = StudiedPotential::open(Path::new(&job.potential))?;
@@ -107,11 +107,11 @@ impl Data {
         let units = units.map_err(of_options)?;
         let (mut data, mut fitted) = (Self::none(), Vec::new());
         let StudiedPotential { model, network, .. } = potential;
-        if let Some(path) = &job.data {
+        if let Some(path) = &job.calibration {
             let source = StructureSource { path, examples: None, units, keys: keys(job) };
-            let read = open_structures("--data", &source, model).map_err(of_options)?;
+            let read = open_structures("--calibration", &source, model).map_err(of_options)?;
             let options = calibration(job, path);
-            let batches = calibration_batches("--data", &read, &options, network, job.seed);
+            let batches = calibration_batches("--calibration", &read, &options, network, job.seed);
             let batches = batches.map_err(of_options)?;
             if job.recover.is_some() {
                 recovery::check_labels(path, &read.all)?;
@@ -120,12 +120,12 @@ impl Data {
             (data.calibration, data.calibration_sha256) = (Some(batches), Some(read.sha256));
             fitted = read.all;
         }
-        if let Some(path) = &job.eval {
+        if let Some(path) = &job.test {
             let source = StructureSource { path, examples: None, units, keys: keys(job) };
-            let read = open_structures("--eval", &source, model).map_err(of_options)?;
+            let read = open_structures("--test", &source, model).map_err(of_options)?;
             data.notes.extend(common_note(&fitted, &read.all));
             data.scored_sha256 = Some(read.sha256.clone());
-            data.scored = Some(scored_structures("--eval", read, network).map_err(of_options)?);
+            data.scored = Some(scored_structures("--test", read, network).map_err(of_options)?);
         }
         Ok(data)
     }

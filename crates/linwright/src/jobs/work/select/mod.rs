@@ -3,7 +3,7 @@
 mod run;
 
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, SizeText, bounds};
 use linwright_measure::vendi::Diversity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,27 +18,23 @@ pub struct Select {
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Name of the tensor, which must be a matrix.
-    #[schemars(extend("x-value" = "NAME", "x-conflicts" = ["site"]))]
+    #[schemars(extend("x-value" = "NAME", "x-conflicts" = ["sites"]))]
     pub tensor: Option<String>,
     /// Linear layer by its name in `inspect --slots`; the rows of its weight are output features.
     #[schemars(extend("x-value" = "NAME"))]
-    pub site: Option<String>,
+    pub sites: Option<String>,
     /// Number of rows to select.
-    #[schemars(extend("x-short" = "r", "x-value" = "R", "x-conflicts" = ["rho", "keep", "rate"]))]
+    #[schemars(extend("x-short" = "r", "x-value" = "R", "x-conflicts" = ["keep", "size"]))]
     #[schemars(range(min = 0, max = bounds::FEATURES))]
     pub rank: Option<usize>,
-    /// Number of rows as a share of the smaller side of the matrix, rounded down.
-    #[schemars(extend("x-value" = "SHARE", "x-hyphen" = true, "x-conflicts" = ["keep", "rate"]))]
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub rho: Option<f64>,
     /// Number of rows such that two factors have this share of the parameters.
-    #[schemars(extend("x-value" = "SHARE", "x-hyphen" = true, "x-conflicts" = ["rate"]))]
+    #[schemars(extend("x-value" = "SHARE", "x-hyphen" = true, "x-conflicts" = ["size"]))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
-    /// Number of rows as in LASER: the share (10 - RATE) / 10 of the smaller side.
-    #[schemars(extend("x-value" = "RATE", "x-hyphen" = true))]
-    #[schemars(range(min = 0.0, max = bounds::LASER_RATE))]
-    pub rate: Option<f64>,
+    /// Number of rows in another unit: `rho=0.5` (share of the smaller side, rounded down),
+    /// `rate=9` as in LASER (the share (10 - rate) / 10 of the smaller side).
+    #[schemars(extend("x-value" = "UNIT=N"))]
+    pub size: Option<SizeText>,
     /// Weight the score by quality, the mean of exp(-|x|²) over the rows, which prefers rows of
     /// small norm.
     #[schemars(extend("x-aliases" = ["use-quality"]))]
@@ -66,11 +62,10 @@ impl Default for Select {
         Self {
             model: String::new(),
             tensor: None,
-            site: None,
+            sites: None,
             rank: None,
-            rho: None,
             keep: None,
-            rate: None,
+            size: None,
             quality: false,
             minimise: false,
             gamma: "1".to_owned(),

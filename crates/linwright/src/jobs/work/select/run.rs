@@ -41,8 +41,8 @@ struct Found {
 }
 
 pub(super) fn run(job: &Select, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    if job.tensor.is_none() && job.site.is_none() {
-        return Err(Failure::usage("which matrix? Give --tensor or --site"));
+    if job.tensor.is_none() && job.sites.is_none() {
+        return Err(Failure::usage("which matrix? Give --tensor or --sites"));
     }
     if let Some(path) = &job.output {
         let inputs = outputs::of_model(&job.model, session);
@@ -80,7 +80,7 @@ fn read(job: &Select, session: &mut Session<'_>) -> Result<Matrix, Failure> {
         let (values, dtype, sha256) = (stored.values, stored.dtype, stored.sha256);
         return Ok(Matrix { model: place.name, name: name.clone(), values, dtype, sha256 });
     }
-    let name = job.site.clone().unwrap_or_default();
+    let name = job.sites.clone().unwrap_or_default();
     let OpenModel { loaded, place } = open_model(&job.model, session)?;
     let slots = loaded.decoder.slots();
     let Some(slot) = slots.iter().find(|slot| slot.id().to_string() == name) else {
@@ -143,8 +143,11 @@ fn parse_gamma(text: &str) -> Result<Gamma, Failure> {
 /// The number of rows, from the option that gives it.
 fn count(job: &Select, matrix: &Matrix) -> Result<usize, Failure> {
     let (rows, cols) = (matrix.values.rows(), matrix.values.cols());
-    let shares = [job.rho.map(Size::Rho), job.keep.map(Size::Keep), job.rate.map(Size::Rate)];
-    let (count, what) = match (job.rank, shares.into_iter().flatten().next()) {
+    let (rank, share) = match (job.rank, job.size.map(|size| size.0)) {
+        (None, Some(Size::Rank(rank))) => (Some(rank), None),
+        (rank, size) => (rank, size.or(job.keep.map(Size::Keep))),
+    };
+    let (count, what) = match (rank, share) {
         // Not a size: more rows than columns can be chosen, though they depend on each other.
         (Some(rank), _) => (rank, format!("rank {rank}")),
         (None, Some(size)) => {
@@ -155,7 +158,7 @@ fn count(job: &Select, matrix: &Matrix) -> Result<usize, Failure> {
             (count, size.to_string())
         }
         (None, None) => {
-            return Err(Failure::usage("how many rows? Give --rank, --rho, --keep or --rate"));
+            return Err(Failure::usage("how many rows? Give --rank, --keep or --size"));
         }
     };
     if count == 0 || count > rows {
