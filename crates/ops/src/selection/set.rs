@@ -101,7 +101,7 @@ pub struct SlotSet<G = NoGroup> {
     /// Names of groups of roles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lnames: Vec<G>,
-    /// Roles, by name or alias, or names of groups where no role has that name.
+    /// Roles, by name or alias.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// Layers, from zero; all by default.
@@ -164,12 +164,11 @@ impl<G: RoleGroup> SlotSet<G> {
         self.check_roles(&slots)?;
         let (patterns, ignored) = (parsed(&self.patterns, &slots)?, parsed(&self.ignore, &slots)?);
         let any_role = self.lnames.is_empty() && self.roles.is_empty();
-        let known = roles_of(&slots, |layer| layer.is_some());
         let chosen: Vec<SiteId> = slots
             .iter()
             .filter(|slot| {
                 let role = slot.role();
-                let has_role = |word: &String| means::<G>(word, role, &known);
+                let has_role = |word: &String| role.is_called(word);
                 slot.layer()
                     .is_some_and(|layer| self.layers.as_ref().is_none_or(|l| l.contains(&layer)))
                     && (any_role
@@ -183,29 +182,28 @@ impl<G: RoleGroup> SlotSet<G> {
         if !chosen.is_empty() {
             return Ok(chosen);
         }
-        let knows = |name: &G| known.iter().any(|role| name.covers(*role));
+        let roles = roles_of(&slots, |layer| layer.is_some());
+        let knows = |name: &G| roles.iter().any(|role| name.covers(*role));
         let names = G::ALL.iter().copied().filter(knows).map(G::name);
         Err(SlotSetError::Empty {
             wanted: serde_json::to_string(self).unwrap_or_default(),
             names: names.collect::<Vec<_>>().join(", "),
-            roles: joined(&known),
+            roles: joined(&roles),
         })
     }
 
     /// Checks that the given layers, or some layer, have the given roles.
     fn check_roles(&self, slots: &[&LinearSlot]) -> Result<(), SlotSetError> {
-        let known = roles_of(slots, |layer| layer.is_some());
         for &layer in self.layers.iter().flatten() {
             let has = roles_of(slots, |own| own == Some(layer));
-            let lacks = |word: &&String| !has.iter().any(|role| means::<G>(word, *role, &known));
-            if let Some(role) = self.roles.iter().find(lacks) {
+            if let Some(role) = self.roles.iter().find(|role| !has_any(&has, role)) {
                 let (role, has) = (role.clone(), joined(&has));
                 return Err(SlotSetError::Role { layer, role, has });
             }
         }
-        let lacks = |word: &&String| !known.iter().any(|role| means::<G>(word, *role, &known));
-        match self.roles.iter().find(lacks) {
-            Some(role) => Err(SlotSetError::NoRole { role: role.clone(), has: joined(&known) }),
+        let has = roles_of(slots, |layer| layer.is_some());
+        match self.roles.iter().find(|role| !has_any(&has, role)) {
+            Some(role) => Err(SlotSetError::NoRole { role: role.clone(), has: joined(&has) }),
             None => Ok(()),
         }
     }
@@ -222,13 +220,8 @@ fn roles_of(slots: &[&LinearSlot], layers: impl Fn(Option<usize>) -> bool) -> Ve
     roles
 }
 
-/// Whether a word means a role: its name or, where no role of the network has that name, the name
-/// of a group that covers it.
-fn means<G: RoleGroup>(word: &str, role: SlotRole, known: &[SlotRole]) -> bool {
-    if known.iter().any(|other| other.is_called(word)) {
-        return role.is_called(word);
-    }
-    G::ALL.iter().any(|group| group.name() == word && group.covers(role))
+fn has_any(roles: &[SlotRole], word: &str) -> bool {
+    roles.iter().any(|role| role.is_called(word))
 }
 
 fn joined(roles: &[SlotRole]) -> String {

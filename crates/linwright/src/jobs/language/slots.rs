@@ -58,9 +58,15 @@ impl SlotOptions {
     /// # Errors
     /// As [`Self::layers`].
     pub fn set(&self) -> Result<SlotSet, JobError> {
-        let roles = self.roles.iter().map(|name| name.role_first().to_owned()).collect();
-        let (patterns, ignore) = (self.sites.clone(), self.ignore.clone());
-        Ok(SlotSet { roles, layers: self.layers()?, patterns, ignore, ..SlotSet::default() })
+        let roles = self.roles.iter().filter_map(|name| name.role()).map(|role| role.to_string());
+        let groups = self.roles.iter().filter(|name| name.role().is_none());
+        Ok(SlotSet {
+            lnames: groups.filter_map(|name| name.lname()).collect(),
+            roles: roles.collect(),
+            layers: self.layers()?,
+            patterns: self.sites.clone(),
+            ignore: self.ignore.clone(),
+        })
     }
 
     /// The same for cuts, where a name of the paper is a set of its own.
@@ -82,7 +88,7 @@ impl SlotOptions {
     #[must_use]
     pub fn single_roles(&self) -> Vec<Role> {
         let roles = self.roles.iter().filter(|name| name.lname().is_none());
-        roles.filter_map(|name| Role::parse(name.0)).collect()
+        roles.filter_map(|name| name.role()).collect()
     }
 
     /// Checks that weights are named, or parts of them.
@@ -123,9 +129,9 @@ impl RoleName {
         Lname::ALL.into_iter().find(|lname| lname.name() == self.0)
     }
 
-    /// The role of which this is a name, or the name.
-    fn role_first(self) -> &'static str {
-        Role::parse(self.0).map_or(self.0, Role::name)
+    /// The role of which this is a name, if there is one.
+    fn role(self) -> Option<Role> {
+        Role::parse(self.0)
     }
 
     /// Every name with its aliases.
