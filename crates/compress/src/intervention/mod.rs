@@ -97,6 +97,26 @@ pub enum Decomposition {
     },
 }
 
+impl Decomposition {
+    /// Most directions beyond a rank, which are the features of a layer at most.
+    const OVERSAMPLE: usize = 1 << 20;
+    /// Most steps of power iteration: a few reach single precision.
+    const POWER: usize = 1_000;
+
+    /// Checks its numbers.
+    pub(crate) fn check(self) -> Result<(), String> {
+        match self {
+            Self::Randomised { oversample, .. } if oversample > Self::OVERSAMPLE => {
+                Err(format!("has oversample {oversample}, expected at most {}", Self::OVERSAMPLE))
+            }
+            Self::Randomised { power, .. } if power > Self::POWER => {
+                Err(format!("has power {power}, expected at most {}", Self::POWER))
+            }
+            Self::Exact | Self::Randomised { .. } => Ok(()),
+        }
+    }
+}
+
 /// Storage of a cut weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -168,7 +168,13 @@ fn zeros_and_what_is_not_finite() {
 fn options_that_make_no_sense_are_refused() {
     let randomised = Decomposition::Randomised { oversample: 8, power: 2 };
     let bottom = LaserMethod::new(Intervention::BottomK);
+    let endless = |oversample, power| LaserMethod {
+        decomposition: Decomposition::Randomised { oversample, power },
+        ..LaserMethod::default()
+    };
     let wrong = [
+        (endless(8, usize::MAX), Size::Rank(2)),
+        (endless(usize::MAX, 2), Size::Rank(2)),
         (LaserMethod::default(), Size::Rate(11.0)),
         (LaserMethod::new(Intervention::Dropout), Size::Rank(2)),
         (LaserMethod { decomposition: randomised, ..bottom }, Size::Rho(0.5)),

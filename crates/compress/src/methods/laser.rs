@@ -51,6 +51,7 @@ impl LaserMethod {
     /// What is wrong, for a message.
     pub(crate) fn check_with(&self, size: Size) -> Result<(), String> {
         size.check().map_err(|error| error.to_string())?;
+        self.decomposition.check()?;
         let name = self.intervention.name();
         if !self.units().contains(&size.unit()) {
             return Err(format!("{name} has no rank; give rate, rho or keep, not {size}"));
