@@ -392,7 +392,7 @@ fn options() -> Vec<Case> {
             |_| {},
             "compress model --method rotor:epochs=0 --calibration calibration.jsonl -o out",
             2,
-            &["--epochs"],
+            &["--method", "epochs is 0", "from 1 to 1000000"],
         ),
     ]
 }
@@ -414,7 +414,7 @@ fn method_options() -> Vec<Case> {
             "compress model --method feature:shrinkage=1.5 --keep 0.5 \
              --calibration calibration.jsonl -o out",
             2,
-            &["shrinkage", "1.5"],
+            &["--method", "shrinkage is 1.5", "from 0 to 1"],
         ),
         case(
             "the option of another method",

@@ -158,7 +158,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     assert_eq!(w.ok_json(args)["sweep"], json["sweep"]);
     let error = err(&w, &args.replace("--size rate=9,5", "--size rate=8"), 6);
     assert!(error.contains("run belongs to another run"), "{error}");
-    assert!(error.contains("rate is [9.0,5.0] there and [8.0] here"), "{error}");
+    assert!(error.contains(r#"size is ["rate=9","rate=5"] there and ["rate=8"] here"#), "{error}");
     // Components are kept for the next command.
     assert_eq!(pieces(&w.path("spectra"), "components").len(), cells.len() / 2);
     let alone = w.ok_json(&format!("{} --no-share", args.replace("-o run", "-o alone")));
@@ -239,12 +239,12 @@ runs:
         table.contains("50 -> 51.5 %") && w.text("out/rank-reduction/report.html").len() > 100,
         "{table}"
     );
-    w.write("wrong.yaml", w.text("r.yaml").replace("size: {rate: [9, 5]}", "rat: 9"));
+    w.write("wrong.yaml", w.text("r.yaml").replace("size: {rate: [9, 5]}", "sise: 9"));
     let error = err(&w, "run -r wrong.yaml", 3);
     assert!(
         error.contains("Rank reduction")
-            && error.contains("no option rat")
-            && error.contains("nearest are rate"),
+            && error.contains("no option sise")
+            && error.contains("nearest are size"),
         "{error}"
     );
 }

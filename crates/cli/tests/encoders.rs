@@ -84,7 +84,7 @@ fn the_transformer_of_an_encoder_may_have_a_folder() {
         w.ok_json("inspect old --spectra")["totals"],
         w.ok_json("inspect flat --spectra")["totals"]
     );
-    let plan = "--rank 2 --dataset calibration.jsonl --num-tokens 600 --seq-len 32";
+    let plan = "--rank 2 --calibration calibration.jsonl --num-tokens 600 --seq-len 32";
     for model in ["old", "flat"] {
         for form in ["native", "dense"] {
             w.ok(&format!("compress {model} {plan} --form {form} -o {model}-{form}"));

@@ -72,9 +72,9 @@ fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
         assert!(told.stderr.contains("token_perplexity is inf"), "{told:?}");
     }
     assert!(!w.path("out").exists());
-    let calibration = "--dataset calibration.jsonl --num-tokens 600 --seq-len 32";
+    let calibration = "--calibration calibration.jsonl --num-tokens 600 --seq-len 32";
     w.write("study.yaml", STUDY);
-    let sweep = "--lname q_proj --lnum 0 --rate 5";
+    let sweep = "--roles q_proj --layers 0 --size rate=5";
     for (command, kept) in [
         (format!("eval model {text} -o out.json"), false),
         (format!("compress model --rank 2 {calibration} {text} -o out"), false),

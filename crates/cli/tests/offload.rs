@@ -33,7 +33,7 @@ fn weights_in_files_give_the_bytes_of_weights_in_memory() {
         for method in [
             "--keep 0.5",
             "--keep 0.6 --form dense",
-            "--operator monarch --layers 1",
+            "--method monarch --layers 1",
             "--method feature --keep 0.5",
         ] {
             // Fewer tokens than inputs of a down projection, and more than those of the others.

@@ -57,12 +57,12 @@ fn options_belong_to_methods() {
     for (options, said) in [
         ("--method width:criterion=l2", "width has no option criterion"),
         ("--method slicegpt:order=loss", "slicegpt has no option order"),
-        ("--method width:heads=2", "heads"),
+        ("--method width:heads=2", "heads is 2, expected a number from 0 to 1"),
     ] {
         w.fails(&format!("prune model --keep 0.7 {options} {DATA} -o refused"), 2, &[said]);
     }
     let rank = format!("compress model --method width --rank 2 {DATA} -o refused");
-    w.fails(&rank, 2, &["--size goes with methods"]);
+    w.fails(&rank, 2, &["--rank goes with methods"]);
     let share = format!("prune model --keep 1.5 {DATA} -o refused");
     w.fails(&share, 2, &["--keep", "expected a number from 0 to 1"]);
     assert!(!w.path("refused").exists());

@@ -37,8 +37,8 @@ fn roles_and_patterns_choose_what_a_search_visits() {
             expected.iter().map(|name| format!("\"model.layers.1.{name}\"")).collect();
         assert_eq!(sites, expected, "{chosen}");
     }
-    let none = w.fails(&format!("{args} --roles fc_in -o none"), 2, &[]);
-    assert!(none.contains("no layer has a slot of role fc_in"), "{none}");
+    let none = w.fails(&format!("{args} --roles query_key_value -o none"), 2, &[]);
+    assert!(none.contains("no layer has a slot of role query_key_value"), "{none}");
 }
 
 #[test]

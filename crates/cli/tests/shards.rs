@@ -136,7 +136,7 @@ fn shards_of_different_jobs_are_not_merged_and_other_commands_have_none() {
     let w = Workshop::new();
     let line = "sweep model --roles fc_in --layers 0 --size rate=9 --text text.jsonl --window 64";
     w.ok(&format!("{line} --shard 0/2 -o part0"));
-    w.ok(&format!("{} --shard 1/2 -o part1", line.replace("rate 9", "rate 8")));
+    w.ok(&format!("{} --shard 1/2 -o part1", line.replace("rate=9", "rate=8")));
     w.fails("merge part0 part1 -o out", 6, &["part0", "part1", "different jobs"]);
     w.fails("merge model part0 -o out", 1, &["shard.json", "--shard"]);
     w.fails(&format!("{line} --shard 0/2"), 2, &["needs an output directory"]);

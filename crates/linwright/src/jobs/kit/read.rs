@@ -84,38 +84,38 @@ fn canonical(field: &Field, value: &Value) -> Value {
             };
             pairs.iter().map(pair).collect::<String>().into()
         }
-        // What is wrong is said where values are checked.
+        // Values are checked later, with a message of what is wrong.
         (value, Kind::Term(catalogue)) => {
             catalogue.read_value(value).map_or_else(|_| value.clone(), |t| t.to_string().into())
         }
         _ => value.clone(),
     };
-    if let (Kind::Term(catalogue), true) = (&field.kind, field.is_list) {
-        let parts = match value {
-            Value::Array(values) => values.clone(),
-            value => vec![value.clone()],
-        };
-        let texts = |part: Value| match part {
-            Value::String(text) => catalogue.split(&text).into_iter().map(Value::from).collect(),
-            other => vec![other],
-        };
-        return parts.into_iter().flat_map(texts).map(|part| one(&part)).collect();
+    if !field.is_list {
+        return one(value);
     }
-    match value {
-        value if !field.is_list => one(value),
-        Value::Array(values) if field.takes_pairs => {
-            let texts = |value: &Value| match one(value) {
+    let parts = match value {
+        Value::Array(values) => values.as_slice(),
+        value => std::slice::from_ref(value),
+    };
+    match (&field.kind, value) {
+        (Kind::Term(catalogue), _) => {
+            let texts = |part: &Value| match part {
+                Value::String(text) => catalogue.split(text).into_iter().map(Value::from).collect(),
+                other => vec![other.clone()],
+            };
+            parts.iter().flat_map(texts).map(|part| one(&part)).collect()
+        }
+        _ if field.takes_pairs => {
+            let texts = |part: &Value| match one(part) {
                 Value::String(text) => sizes::split(&text).map(Value::from).collect(),
                 other => vec![other],
             };
-            values.iter().flat_map(texts).collect()
+            parts.iter().flat_map(texts).collect()
         }
-        Value::Array(values) => values.iter().map(one).collect(),
-        Value::String(text) if field.takes_pairs => sizes::split(text).map(Value::from).collect(),
-        Value::String(text) if field.is_delimited => {
+        (_, Value::String(text)) if field.is_delimited => {
             text.split(',').map(|part| one(&parsed(field, part))).collect()
         }
-        value => Value::Array(vec![one(value)]),
+        _ => parts.iter().map(one).collect(),
     }
 }
 
@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn wrong_options_are_named() {
         for (options, expected) in [
-            (json!({"rate": 1}), "model is missing"),
+            (json!({"rank": 1}), "model is missing"),
             (json!({"model": "m", "lnam": "all"}), "there is no option lnam"),
-            (json!({"model": "m", "rate": {"a": 1}}), "rate is {\"a\":1}, expected a number"),
+            (json!({"model": "m", "keep": {"a": 1}}), "keep is {\"a\":1}, expected a number"),
             (
                 json!({"model": "m", "rank": [1.5]}),
                 "rank is 1.5, expected a whole number from 0 to",
@@ -242,7 +242,11 @@ mod tests {
                 json!({"model": "m", "seed": -1}),
                 "seed is -1, expected a whole number from 0 to 184",
             ),
-            (json!({"model": "m", "rate": 10.5}), "rate is 10.5, expected a number from 0 to 10"),
+            (json!({"model": "m", "keep": 1.5}), "keep is 1.5, expected a number from 0 to 1"),
+            (
+                json!({"model": "m", "size": "rate=10.5"}),
+                "rate is 10.5, expected a number from 0 to 10",
+            ),
             (json!({"model": "m", "max_length": 1}), "expected a whole number from 2"),
             (json!({"model": "m", "no_share": "yes"}), "no_share is \"yes\", expected true or"),
             (json!({"model": "m", "storage": "tape"}), "expected one of auto, factored, dense"),

@@ -33,7 +33,8 @@ pub fn arguments(job: &dyn AnyJob) -> Vec<String> {
             Some(Value::Bool(_)) => flags.push(format!("--{flag}")),
             Some(Value::Array(list)) => {
                 let list: Vec<String> = list.iter().map(text).collect();
-                let list = if field.is_delimited { vec![list.join(",")] } else { list };
+                let is_one = field.is_delimited || field.takes_pairs;
+                let list = if is_one { vec![list.join(",")] } else { list };
                 flags.extend(list.iter().map(|value| format!("--{flag}={value}")));
             }
             Some(value) => flags.push(format!("--{flag}={}", text(value))),

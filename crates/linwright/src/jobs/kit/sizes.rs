@@ -1,5 +1,6 @@
 //! Sizes in one text: `keep=0.8`, `rank=64`, `rho=0.5`, `energy=0.9`, `rate=9`, `mp`.
 
+use super::bounds;
 use linwright_compress::{Size, Unit};
 use linwright_run::shown;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -49,7 +50,8 @@ impl SizeText {
             Unit::Energy => Size::Energy(share()?),
             Unit::Rate => Size::Rate(share()?),
             Unit::Rank => {
-                Size::Rank(number.and_then(|number| number.parse().ok()).ok_or_else(wrong)?)
+                let rank = number.and_then(|number| number.parse().ok());
+                Size::Rank(rank.filter(|rank| *rank <= bounds::FEATURES).ok_or_else(wrong)?)
             }
             Unit::MarchenkoPastur if number.is_none() => Size::MarchenkoPastur,
             Unit::MarchenkoPastur => return Err(wrong()),
@@ -137,7 +139,17 @@ mod tests {
         assert_eq!(split, ["rate=9.9", "rate=9", "mp", "keep=0.5", "keep=0.25"]);
         let map: SizeText = serde_json::from_value(serde_json::json!({"rank": 3})).unwrap();
         assert_eq!(map.0, Size::Rank(3));
-        for wrong in ["", "keep", "keep=", "kept=0.5", "rank=0.5", "mp=3", "keep=nan", "rate=11"] {
+        for wrong in [
+            "",
+            "keep",
+            "keep=",
+            "kept=0.5",
+            "rank=0.5",
+            "mp=3",
+            "keep=nan",
+            "rate=11",
+            "rank=4294967296",
+        ] {
             assert!(SizeText::read(wrong).is_err(), "{wrong}");
         }
     }

@@ -132,6 +132,7 @@ mod tests {
         "prompt",
         "relevant",
         "resize",
+        "roles",
         "separator",
         "set",
         "shard_size",

@@ -60,11 +60,11 @@ fn what_is_wrong_is_said_with_what_there_is() {
         ("rotr", &["there is no method rotr", "rotor"][..]),
         ("low_rank:epoch=3", &["no option epoch", "nearest are epochs", "fit, epochs, batch"]),
         ("svd:alpha=1", &["svd has no options, and alpha is given"]),
-        ("low_rank:epochs=x", &["epochs is x, expected a whole number from 0"]),
+        ("low_rank:epochs=x", &["epochs is x, expected a whole number from 1 to 1000000"]),
         ("low_rank:fit=slow", &["fit is slow, expected one of closed, trained"]),
         ("low_rank:fit", &["fit has no value, expected one of"]),
         ("asvd:alpha=nan", &["alpha is nan, expected a number"]),
-        ("dense:ridge=much", &["ridge is much, expected a number from 0 or auto"]),
+        ("dense:ridge=much", &["ridge is much, expected a number from 0 to 1e12 or auto"]),
         ("dense:ridge=-1", &["ridge is -1"]),
         ("low_rank:epochs=1,epochs=2", &["epochs is given twice"]),
         ("structured:operator={kind", &["operator: "]),
@@ -118,5 +118,5 @@ fn every_number_of_a_method_is_bounded() {
             count += 1;
         }
     }
-    assert!(count > 60, "{count} numbers");
+    assert!(count > 50, "{count} numbers");
 }

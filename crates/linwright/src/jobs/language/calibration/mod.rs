@@ -4,8 +4,8 @@
 //! | `--calibration` | documents |
 //! | --- | --- |
 //! | a file, `pocket` | its rows |
-//! | `task:NAME` | those of a task, each with its right answer |
-//! | `combination` | a sample of six tasks, each with its right answer |
+//! | `task:NAME` | those of a task, each with its correct answer |
+//! | `combination` | a sample of six tasks, each with its correct answer |
 //! | `samples` | texts that the model writes itself |
 
 mod combination;
@@ -40,7 +40,7 @@ pub(crate) enum Dataset<'a> {
     File(&'a str),
     /// The calibration text of the built-in model.
     Pocket,
-    /// Documents of a task with their right answers.
+    /// Documents of a task with their correct answers.
     Task(&'a str),
     /// The preset of the feature-space decomposition.
     Combination,

@@ -49,7 +49,7 @@ pub struct Compare {
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub recover_rate: Option<f64>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
-    /// the documents of a task with their right answers, of its training split if --data or its
+    /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
     pub calibration: Option<String>,

@@ -92,7 +92,7 @@ fn basis(job: &Compare, inputs: &Inputs, session: &Session<'_>) -> Value {
     let text = inputs.calibration.as_ref().map(|text| text.windows.identity());
     let mut basis = outputs::basis(job, &inputs.model.loaded.hash, session);
     if let Some(options) = basis.as_object_mut() {
-        for key in ["methods", "method_options", "keep", "no_controls"] {
+        for key in ["methods", "keep", "no_controls"] {
             options.shift_remove(key);
         }
         options.insert("calibration".into(), json!(text));

@@ -23,7 +23,7 @@ use linwright_run::{Fingerprint, Monitor, Shard, Store};
 use serde::Serialize;
 use serde_json::json;
 
-/// The share and what it is of, checked before any work.
+/// The share with the layers that it counts, checked before any work.
 pub(super) fn resolved(job: &Compress, share: f64) -> Result<Budget, JobError> {
     if !(share > 0.0 && share < 1.0) {
         return Err(JobError::new(format!("--budget {share}: expected a share between 0 and 1")));

@@ -23,7 +23,7 @@ pub(super) enum Edits {
 }
 
 impl Edits {
-    /// The edits of a model, which suit it and its form; none if a budget decides them.
+    /// The edits of a model, which fit it and its form; none if a budget decides them.
     pub(super) fn of(
         spec: &Spec,
         form: SavedForm,

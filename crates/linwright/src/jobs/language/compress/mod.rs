@@ -48,8 +48,8 @@ pub struct Compress {
     #[schemars(extend("x-value" = "SHARE", "x-conflicts" = ["rank", "size"]))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
-    /// Share of parameters kept in the targeted layers by whatever suits best: closed forms, kinds
-    /// of operators and pruning are tried, the best with ranks also divided over the layers, and
+    /// Share of parameters kept in the targeted layers by the best method: closed forms, kinds of
+    /// operators and pruning are tried, the best with ranks also divided over the layers, and
     /// validation windows of the calibration text choose. Figures are those of --text and --tasks.
     #[schemars(extend("x-value" = "SHARE", "x-conflicts" = [
         "method", "keep", "rank", "size", "plan", "heal", "offload"
@@ -99,7 +99,7 @@ pub struct Compress {
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub recover_rate: Option<f64>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
-    /// the documents of a task with their right answers, of its training split if --data or its
+    /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
     /// laser and svd need none.

@@ -54,13 +54,17 @@ pub(super) fn healing(model: &Transformer, replaced: &[SiteId], heal: Heal) -> V
 /// An operator: a kind with its default options, or a specification. With a size a kind needs no
 /// rank, which follows from it.
 pub(super) fn operator(text: &str, size: Option<Size>) -> Result<OpSpec, JobError> {
-    let with_rank = ranked(text);
-    let text = match form::operator(text).is_err() && form::operator(&with_rank).is_ok() {
+    let text = match needs_rank(text) {
         true if size.is_none() => return Err(needs_size(text)),
-        true => &with_rank,
-        false => text,
+        true => ranked(text),
+        false => text.to_owned(),
     };
-    form::operator(text).map_err(|error| JobError::new(error.to_string()))
+    form::operator(&text).map_err(|error| JobError::new(error.to_string()))
+}
+
+/// Whether it is a kind of operators that have a rank.
+fn needs_rank(kind: &str) -> bool {
+    form::operator(kind).is_err() && form::operator(&ranked(kind)).is_ok()
 }
 
 fn needs_size(what: &str) -> JobError {
@@ -85,7 +89,7 @@ pub(in crate::jobs) fn method_of(
             ));
         }
         // Its rank follows from the size.
-        Some(_) if !term.has("rank") && operator(term.name(), None).is_err() && size.is_none() => {
+        Some(_) if size.is_none() && !term.has("rank") && needs_rank(term.name()) => {
             return Err(needs_size(term.name()));
         }
         _ => None,

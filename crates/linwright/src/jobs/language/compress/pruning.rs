@@ -13,7 +13,8 @@ pub(super) fn resolved(job: &Compress) -> Result<What, JobError> {
     let keep = size.and_then(|size| size.keep());
     // They belong to layers that are replaced one by one.
     let others = [
-        ("size", size.is_some() && keep.is_none()),
+        ("size", job.size.is_some() && keep.is_none()),
+        ("rank", job.rank.is_some()),
         ("allocate", job.allocate.is_some()),
         ("roles", !slots.roles.is_empty()),
         ("sites", !slots.sites.is_empty()),

@@ -67,7 +67,7 @@ pub(in crate::jobs) fn check_model(
     }
 }
 
-/// A recovery of so many steps, if any.
+/// A recovery of some steps, if any.
 pub(in crate::jobs) fn settings_of(
     steps: Option<u64>,
     rate: Option<f64>,

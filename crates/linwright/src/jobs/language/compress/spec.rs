@@ -7,9 +7,9 @@ use crate::jobs::kit::JobError;
 use crate::jobs::language::plan_file::read_plan_file;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::plan::{Edit, SlotSet};
-use linwright_lm::prune::{Cut, PruneSpec};
 use linwright_compress::recover::Recovery;
 use linwright_compress::{MethodSpec, Plan, Size, Unit};
+use linwright_lm::prune::{Cut, PruneSpec};
 use linwright_model::Transformer;
 
 /// What a compression does.
@@ -27,7 +27,7 @@ pub(super) struct Spec {
 pub(super) enum What {
     /// The edits of a file.
     Plan(Plan),
-    /// Whatever suits best within a share of the parameters.
+    /// The best of several methods within a share of the parameters.
     Budget(Budget),
     /// Layers are narrowed together.
     Pruning(PruneSpec, Cut),
@@ -35,7 +35,7 @@ pub(super) enum What {
     Slots(Slots),
 }
 
-/// A share of the parameters, and which layers it is of.
+/// A share of the parameters of some layers.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     pub(super) share: f64,

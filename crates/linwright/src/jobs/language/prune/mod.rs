@@ -2,13 +2,14 @@
 
 use crate::jobs::kit::{Failure, Job, Outcome, Session};
 use crate::jobs::language::compress::{self, Compress, MethodTerm};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// Structured pruning of a model.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Prune(pub Compress);
 
@@ -26,6 +27,21 @@ impl<'de> Deserialize<'de> for Prune {
         let mut options = Map::<String, Value>::deserialize(deserializer)?;
         options.entry("method").or_insert_with(|| METHOD.into());
         serde_json::from_value(options.into()).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Prune {
+    fn schema_name() -> Cow<'static, str> {
+        "Prune".into()
+    }
+
+    /// The schema of `compress` with another standard method.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Compress::json_schema(generator);
+        if let Some(Value::String(help)) = schema.pointer_mut("/properties/method/description") {
+            *help = help.replace("[default: low_rank]", &format!("[default: {METHOD}]"));
+        }
+        schema
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Search {
     /// As the published code: visit linear layers from 28 on, and lose the last test document.
     pub compat: bool,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
-    /// the documents of a task with their right answers, of its training split if --data or its
+    /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the documents that select, which is
     /// told.
