@@ -4,7 +4,8 @@ use crate::args::Shared;
 use crate::build::VERSION;
 use crate::commands::Command;
 use crate::commands::main_job::NEXT;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use linwright::jobs::beginning;
 
 /// Study, replace and compress the linear layers of neural networks.
 ///
@@ -21,10 +22,43 @@ pub(crate) struct Cli {
     pub(crate) shared: Shared,
 }
 
+/// Commands that `linwright -h` describes; it names the others.
+const FIRST: [&str; 17] = [
+    "inspect", "compress", "compare", "prune", "laser", "sweep", "search", "eval", "run", "export",
+    "train-lm", "generate", "chat", "serve", "report", "ls", "doctor",
+];
+
+/// The command line that reads these arguments, with fewer commands in the help if they ask for the
+/// short one of the program.
+pub(crate) fn command_for(arguments: &[String]) -> clap::Command {
+    let command = Cli::command();
+    let asks = arguments.iter().any(|word| word == "-h");
+    match asks && arguments.iter().all(|word| word.starts_with('-')) {
+        true => with_few_commands(command),
+        false => command,
+    }
+}
+
+/// The command line with a line for each of a few commands, and the names of the others.
+fn with_few_commands(command: clap::Command) -> clap::Command {
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    let others: Vec<&str> = names.filter(|name| !FIRST.contains(name)).collect();
+    let more = format!(
+        "Other commands: {}\n--help describes all commands, COMMAND -h one of them",
+        others.join(", ")
+    );
+    let command = command.mut_subcommands(|own| {
+        let about = own.get_about().map(ToString::to_string).unwrap_or_default();
+        let is_first = FIRST.contains(&own.get_name());
+        own.about(beginning(&about)).hide(!is_first)
+    });
+    command.disable_help_subcommand(true).after_help(format!("{more}\n\n{NEXT}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{CommandFactory, FromArgMatches};
+    use clap::FromArgMatches;
 
     #[test]
     fn what_to_do_next_is_three_commands_with_flags_that_exist() {

@@ -15,8 +15,8 @@ mod interrupt;
 mod ranks;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser};
-use command_line::Cli;
+use clap::{CommandFactory, FromArgMatches};
+use command_line::{Cli, command_for};
 use commands::{Command, Own};
 use failure::{Failure, Kind, report};
 use linwright::run::{is_plain, shown, shown_message};
@@ -27,7 +27,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = command_for(&arguments()).try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(said) => return not_run(&renamed(&said).unwrap_or_else(|| readable(said))),
     };
@@ -44,6 +45,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure, json),
     }
+}
+
+/// The arguments, for what only compares them.
+fn arguments() -> Vec<String> {
+    std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
 /// Prints help, the version, or an error of the command line.
@@ -74,7 +80,7 @@ fn renamed(said: &clap::Error) -> Option<clap::Error> {
     if said.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    let given = std::env::args().skip(1).filter(|word| !word.starts_with('-'));
+    let given = arguments().into_iter().filter(|word| !word.starts_with('-'));
     let told = face::renamed(&given.collect::<Vec<_>>(), flag)?;
     Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("{flag} {told}\n")))
 }

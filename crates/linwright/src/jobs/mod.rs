@@ -24,7 +24,7 @@ pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome, OutputPath, Reader,
     ResultData, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, Written,
-    arguments, bounds, command, fields, flag_of, inputs, is_full, message_of, outputs,
+    arguments, beginning, bounds, command, fields, flag_of, inputs, is_full, message_of, outputs,
     parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
     write_pages,
 };

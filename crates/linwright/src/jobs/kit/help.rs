@@ -100,8 +100,8 @@ const HEADINGS: [(&str, &[&str]); 4] = [
 const REST: &str = "More options";
 
 impl Field {
-    /// Heading of the option among so many of its command; none if it comes first, and is in the
-    /// short help.
+    /// Heading of the option in a command with `count` options; none if it comes first, and is in
+    /// the short help.
     #[must_use]
     pub fn heading(&self, count: usize) -> Option<&'static str> {
         let key = self.key.as_str();
@@ -112,20 +112,10 @@ impl Field {
         Some(heading.map_or(REST, |(heading, _)| heading))
     }
 
-    /// What the short help says: the begin of the description.
+    /// What the short help says: the beginning of the description.
     #[must_use]
     pub fn short_help(&self) -> String {
-        let help = self.help.split(" [default").next().unwrap_or_default();
-        let end = [". ", ": ", "; ", " ("].iter().filter_map(|stop| help.find(stop)).min();
-        let first = help[..end.unwrap_or(help.len())].trim_end_matches('.');
-        match first.char_indices().nth(LINE) {
-            None => first.to_owned(),
-            Some((end, _)) => {
-                let end = first[..end].rfind([',', ' ']).unwrap_or(end);
-                let cut = first[..end].trim_end_matches([',', ' ']);
-                format!("{cut} ...")
-            }
-        }
+        beginning(&self.help)
     }
 
     /// What the long help says: the description, and the values where there are few names.
@@ -144,5 +134,21 @@ impl Field {
             lines.push(format!("- {}{about}", name.name));
         }
         lines.join("\n")
+    }
+}
+
+/// The beginning of a description: a line of the short help.
+#[must_use]
+pub fn beginning(help: &str) -> String {
+    let help = help.split(" [default").next().unwrap_or_default();
+    let end = [". ", ": ", "; ", " ("].iter().filter_map(|stop| help.find(stop)).min();
+    let first = help[..end.unwrap_or(help.len())].trim_end_matches('.');
+    match first.char_indices().nth(LINE) {
+        None => first.to_owned(),
+        Some((end, _)) => {
+            let end = first[..end].rfind([',', ' ']).unwrap_or(end);
+            let cut = first[..end].trim_end_matches([',', ' ']);
+            format!("{cut} ...")
+        }
     }
 }

@@ -38,6 +38,7 @@ pub use error::JobError;
 pub use failure::{Failure, FailureKind, is_full, message_of};
 pub(crate) use fields::bound_text;
 pub use fields::{Field, Kind, Name, fields, flag_of, schema};
+pub use help::beginning;
 pub use layers::parse_layers;
 pub use outcome::{Outcome, ResultData, write_pages};
 pub use read::read;
