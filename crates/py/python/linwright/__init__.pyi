@@ -76,35 +76,22 @@ def compress(
     model: Text,
     *,
     output: StrPath,
-    method: Literal['dense', 'laser', 'low_rank', 'feature', 'svd', 'whitened_svd', 'asvd', 'swift_svd', 'block_hadamard', 'rotor', 'random', 'structured', 'width', 'modegpt', 'llm_pruner', 'slicegpt', 'drop_layers', 'circulant_diagonal', 'kronecker', 'monarch', 'butterfly', 'diagonal_low_rank', 'auto'] | None = None,
-    operator: Text | None = None,
+    method: Text | None = None,
     keep: float | None = None,
     budget: float | None = None,
-    eval: Text | None = None,
     rank: int | None = None,
-    rho: float | None = None,
-    energy: float | None = None,
-    rate: float | None = None,
-    marchenko_pastur: bool = False,
+    size: Text | None = None,
     allocate: Literal['uniform', 'spectrum', 'sensitivity'] | None = None,
     align: int | None = None,
-    intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] | None = None,
-    shrinkage: float | None = None,
-    ridge: float | None = None,
-    whitening: Literal['cholesky', 'eigen'] | None = None,
-    alpha: float | None = None,
-    compat: bool = False,
-    trained: bool = False,
-    epochs: int = 8,
     layers: Text | None = None,
-    targets: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out']] = (),
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
     sites: Text | Sequence[Text] = (),
     ignore: Text | Sequence[Text] = (),
     plan: StrPath | None = None,
     heal: Literal['ridge', 'trained', 'none'] | None = None,
     recover: int | None = None,
     recover_rate: float | None = None,
-    dataset: Text | None = None,
+    calibration: Text | None = None,
     num_tokens: int = 40000,
     seq_len: int = 256,
     seed: int = 0,
@@ -118,7 +105,7 @@ def compress(
     num_fewshot: int | None = None,
     laser_scoring: Literal['correct', 'compat'] = 'correct',
     laser_new_tokens: int | None = None,
-    split: Literal['all', 'validation', 'test'] = 'all',
+    laser_split: Literal['all', 'validation', 'test'] = 'all',
     fewshot_seed: int = 1234,
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
@@ -149,48 +136,33 @@ def compress(
     Args:
         model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
-        method: Method of replacement (`linwright ls methods`), a kind of operator, or `auto` for the
-            best of several in each layer [default: low_rank, or structured with --operator].
-        operator: Operator for --method structured: a kind (`linwright ls operators`) or a specification
-            as in recipes, `{kind: diagonal_low_rank, rank: 4}`.
+        method: Method of replacement with its options: `asvd`, `low_rank:fit=trained,epochs=16`, a kind
+            of operator (`monarch:blocks=8`), or `auto` for the best of several in each layer.
+            `linwright ls methods` lists them, `linwright ls methods NAME` options of one [default:
+            low_rank].
         keep: Share of parameters kept in the targeted layers. A method may only have some sizes: the
             nearest is used, and --dry-run shows it; low rank never keeps more than this share.
-        budget: Share of parameters kept in the targeted layers by whatever suits best: closed forms,
-            kinds of operators and pruning are tried, the best with ranks also divided over the layers,
-            and validation windows of the calibration text choose. Figures are those of --text and
-            --tasks.
-        eval: Text for the perplexity of --budget, as for --text, which is then the calibration text in
-            place of --calibration.
+        budget: Share of parameters kept in the targeted layers by the best method: closed forms, kinds
+            of operators and pruning are tried, the best with ranks also divided over the layers, and
+            validation windows of the calibration text choose. Figures are those of --text and --tasks.
         rank: Rank of the factors, for methods that have one.
-        rho: Share of the full rank to keep.
-        energy: Keep the smallest rank with this share of the sum of squared singular values of the
-            weight.
-        rate: Rate of reduction as in LASER, from 0 to 10: keep (10 - rate) / 10 of the full rank.
-        marchenko_pastur: Keep the rank above the Marchenko–Pastur edge of a random matrix.
+        size: Size in another unit: `keep=0.8`, `rank=64`, `rho=0.5` (share of the full rank),
+            `energy=0.9` (the fewest components with this share of the squared singular values),
+            `rate=9` as in LASER (keep (10 - rate) / 10 of the full rank), or `mp` (components above the
+            Marchenko–Pastur edge of a random matrix).
         allocate: How the parameters are divided over the layers: the same share for each, by the
             singular values of the weights, or by the loss that an edit of each layer costs on
             calibration text [default: uniform; sensitivity with --method auto].
         align: Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer
             has a side of at most 512].
-        intervention: Kind of cut (laser) [default: rank-reduction].
-        shrinkage: Share from 0 to 1 by which second moments of inputs are shrunk towards their
-            diagonal, for few calibration tokens (feature, whitened_svd, swift_svd) [default: 0].
-        ridge: Ridge that draws regressions towards the weight, as a share of the mean second moment of
-            an input: large where tokens are few (low_rank, dense, structured) [default: what is best on
-            held-out windows, for each layer].
-        whitening: Root of the second moments (whitened_svd): that of the first or of the second paper
-            [default: eigen].
-        alpha: Power of the mean size of an activation that scales its column, from 0 to 1 (asvd)
-            [default: 0.5].
-        compat: As the released code of the method's paper, which loses the bias (feature).
-        trained: Train the replacement from a random start instead of computing it in closed form
-            (low_rank, dense).
-        epochs: Epochs over the calibration samples, for trained methods.
-        layers: Layers to replace: `3`, `3,5`, `0-7` [default: all].
-        targets: Roles to replace [default: all linear layers of a transformer layer].
-        sites: Names of layers to replace: a glob such as `*.mlp.*`, or a regular expression after `re:`
-            [default: all].
-        ignore: Names of layers to leave as they are: a glob or, after `re:`, a regular expression.
+        layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
+            cut each apart, and `all` at once.
+        roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
+            all linear layers of a transformer layer].
+        sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
         plan: Replace what this plan says instead: a JSON or YAML file that gives sites their method and
             size.
         heal: How to refit the next linear layer, which was not replaced, after query, key or value
@@ -199,8 +171,8 @@ def compress(
             loss of the next token over the calibration text. Its validation windows choose the best
             step; without a lower loss there the training is thrown away.
         recover_rate: Largest step size of --recover [default: 0.001].
-        dataset: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
-            `task:NAME`, the documents of a task with their right answers, of its training split if
+        calibration: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
+            `task:NAME`, the documents of a task with their correct answers, of its training split if
             --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
             `samples`, texts that the model writes itself. It should not overlap with the evaluation
             text, which is told. laser and svd need none.
@@ -221,8 +193,8 @@ def compress(
             reproduces the paper's code, including its defects.
         laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
             with 1 the most likely token must be the answer [default: that of the data set].
-        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
-            files, `test` the rest.
+        laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
+            the files, `test` the rest.
         fewshot_seed: Seed of the few-shot examples.
         bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
         apply_chat_template: Format prompts with the model's chat template.
@@ -262,14 +234,15 @@ def compare(
     model: Text,
     *,
     keep: float | Sequence[float] = (0.8, 0.6),
-    methods: Literal['low_rank', 'feature', 'whitened_svd', 'swift_svd', 'asvd', 'svd', 'monarch', 'block_hadamard', 'width', 'modegpt', 'llm_pruner', 'slicegpt', 'drop_layers', 'circulant_diagonal', 'kronecker', 'butterfly', 'diagonal_low_rank', 'low_rank_trained', 'block_hadamard_trained', 'rotor', 'random', 'q8_0', 'q4_0', 'quantised', 'all'] | Sequence[Literal['low_rank', 'feature', 'whitened_svd', 'swift_svd', 'asvd', 'svd', 'monarch', 'block_hadamard', 'width', 'modegpt', 'llm_pruner', 'slicegpt', 'drop_layers', 'circulant_diagonal', 'kronecker', 'butterfly', 'diagonal_low_rank', 'low_rank_trained', 'block_hadamard_trained', 'rotor', 'random', 'q8_0', 'q4_0', 'quantised', 'all']] = (),
-    method_options: Text | None = None,
+    methods: Text | Sequence[Text] = (),
     no_controls: bool = False,
     layers: Text | None = None,
-    targets: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out']] = (),
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
     recover: int | None = None,
     recover_rate: float | None = None,
-    dataset: Text | None = None,
+    calibration: Text | None = None,
     num_tokens: int = 12000,
     seq_len: int = 256,
     seed: int = 0,
@@ -282,7 +255,7 @@ def compare(
     num_fewshot: int | None = None,
     laser_scoring: Literal['correct', 'compat'] = 'correct',
     laser_new_tokens: int | None = None,
-    split: Literal['all', 'validation', 'test'] = 'all',
+    laser_split: Literal['all', 'validation', 'test'] = 'all',
     fewshot_seed: int = 1234,
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
@@ -316,18 +289,23 @@ def compare(
         model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
         keep: Shares of parameters kept in the targeted layers.
-        methods: What is compared; `all` adds the other kinds of operators, and those that are trained
-            [default: closed forms, pruning, and operators that few iterations fit].
-        method_options: Options of methods in place of the standard ones, by name, as plans call them:
-            `{modegpt: {temperature: 0}, llm_pruner: {compat: true}}`.
+        methods: What is compared, with options in place of the standard ones:
+            `svd,modegpt:temperature=0,width`; `all` adds the other kinds of operators, and those that
+            are trained [default: closed forms, pruning, and operators that few iterations fit].
         no_controls: Leave out random factors and rounded weights.
-        layers: Layers to replace: `3`, `3,5`, `0-7` [default: all].
-        targets: Roles to replace [default: all linear layers of a transformer layer].
+        layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
+            cut each apart, and `all` at once.
+        roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
+            all linear layers of a transformer layer].
+        sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
         recover: Then train the replaced or pruned layers of every model, and nothing else, for this
             many steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
         recover_rate: Largest step size of --recover [default: 0.001].
-        dataset: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
-            `task:NAME`, the documents of a task with their right answers, of its training split if
+        calibration: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
+            `task:NAME`, the documents of a task with their correct answers, of its training split if
             --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
             `samples`, texts that the model writes itself. It should not overlap with the evaluation
             text, which is told.
@@ -346,8 +324,8 @@ def compare(
             reproduces the paper's code, including its defects.
         laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
             with 1 the most likely token must be the answer [default: that of the data set].
-        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
-            files, `test` the rest.
+        laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
+            the files, `test` the rest.
         fewshot_seed: Seed of the few-shot examples.
         bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
         apply_chat_template: Format prompts with the model's chat template.
@@ -389,30 +367,26 @@ def prune(
     model: Text,
     *,
     output: StrPath,
-    method: Literal['width', 'modegpt', 'llm_pruner', 'slicegpt', 'drop_layers'] | None = None,
+    method: Text | None = None,
     keep: float | None = None,
+    budget: float | None = None,
+    rank: int | None = None,
+    size: Text | None = None,
+    allocate: Literal['uniform', 'spectrum', 'sensitivity'] | None = None,
     align: int | None = None,
     layers: Text | None = None,
-    heads: float | None = None,
-    ridge: float | None = None,
-    temperature: float | None = None,
-    criterion: Literal['random', 'l1', 'l2', 'vectorize', 'param_first', 'param_second', 'param_mix'] | None = None,
-    ratio: float | None = None,
-    attention_layers: Text | None = None,
-    mlp_layers: Text | None = None,
-    global_: bool = False,
-    steps: int | None = None,
-    examples: int | None = None,
-    example_tokens: int | None = None,
-    compat: bool = False,
-    refit: float | None = None,
-    no_refit: bool = False,
-    order: Literal['loss', 'influence'] | None = None,
-    dataset: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
+    plan: StrPath | None = None,
+    heal: Literal['ridge', 'trained', 'none'] | None = None,
+    recover: int | None = None,
+    recover_rate: float | None = None,
+    calibration: Text | None = None,
     num_tokens: int = 40000,
     seq_len: int = 256,
     seed: int = 0,
-    recover: int | None = None,
+    offload: bool = False,
     text: Text | None = None,
     more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
@@ -422,7 +396,7 @@ def prune(
     num_fewshot: int | None = None,
     laser_scoring: Literal['correct', 'compat'] = 'correct',
     laser_new_tokens: int | None = None,
-    split: Literal['all', 'validation', 'test'] = 'all',
+    laser_split: Literal['all', 'validation', 'test'] = 'all',
     fewshot_seed: int = 1234,
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
@@ -442,49 +416,61 @@ def prune(
     dtype: Literal['f32', 'f16', 'bf16'] | None = None,
     force: bool = False,
     dry_run: bool = False,
+    max_memory: Text | None = None,
     progress: Progress = None,
 ) -> Result:
     """Remove heads, features, residual dimensions or layers, and save a smaller model that stock runtimes load.
 
-    `linwright compress --method` knows the same methods with their default options.
+    The same as `linwright compress` with --method width, llm_pruner, slicegpt, drop_layers or modegpt.
 
     Args:
         model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
-        method: What is removed, and how it is chosen [default: width].
-        keep: Share of parameters kept in the linear layers of the selected transformer layers; never
-            more, and --dry-run shows it.
-        align: Widths are multiples of this number [default: 8, or 1 if a width is at most 512].
-        layers: Layers to prune: `3`, `3,5`, `0-7` [default: all].
-        heads: Share of key-value heads that is kept, with their query heads (width) [default: that of
-            the parameters, rounded down].
-        ridge: Ridge that draws refitted weights towards the original ones, as a share of the mean
-            second moment of a feature (width, slicegpt, modegpt) [default: what is best on held-out
-            windows, for each layer].
-        temperature: Temperature of the division over layers by their influence; 0 gives each layer the
-            same share (modegpt) [default: 0.3].
-        criterion: Importance of a head or channel: by the loss to first or second order, by magnitude,
-            or at random (llm_pruner) [default: param_first].
-        ratio: Share of channels that leaves, as LLM-Pruner counts, instead of --keep (llm_pruner).
-        attention_layers: Layers that lose heads (llm_pruner) [default: all].
-        mlp_layers: Layers that lose MLP channels (llm_pruner) [default: all].
-        global_: Rank heads and channels of all layers together; layers differ then (llm_pruner).
-        steps: Steps, each with new gradients (llm_pruner) [default: 1].
-        examples: Examples of the calibration text for gradients (llm_pruner) [default: 10].
-        example_tokens: Tokens of an example (llm_pruner) [default: 64].
-        compat: Count query heads for key-value heads as in the released code (llm_pruner).
-        refit: Refit output projections, with this ridge towards the original weights, such as 0.01
-            (llm_pruner); width always does.
-        no_refit: Leave layers as they are narrowed, without a refit to the original outputs (slicegpt,
-            modegpt).
-        order: Which layers leave: those whose absence costs least loss, one after the other, or those
-            that turn the residual stream least (drop_layers) [default: loss].
-        dataset: Calibration text, as for `compress`.
+        method: Method of replacement with its options: `asvd`, `low_rank:fit=trained,epochs=16`, a kind
+            of operator (`monarch:blocks=8`), or `auto` for the best of several in each layer.
+            `linwright ls methods` lists them, `linwright ls methods NAME` options of one [default:
+            width].
+        keep: Share of parameters kept in the targeted layers. A method may only have some sizes: the
+            nearest is used, and --dry-run shows it; low rank never keeps more than this share.
+        budget: Share of parameters kept in the targeted layers by the best method: closed forms, kinds
+            of operators and pruning are tried, the best with ranks also divided over the layers, and
+            validation windows of the calibration text choose. Figures are those of --text and --tasks.
+        rank: Rank of the factors, for methods that have one.
+        size: Size in another unit: `keep=0.8`, `rank=64`, `rho=0.5` (share of the full rank),
+            `energy=0.9` (the fewest components with this share of the squared singular values),
+            `rate=9` as in LASER (keep (10 - rate) / 10 of the full rank), or `mp` (components above the
+            Marchenko–Pastur edge of a random matrix).
+        allocate: How the parameters are divided over the layers: the same share for each, by the
+            singular values of the weights, or by the loss that an edit of each layer costs on
+            calibration text [default: uniform; sensitivity with --method auto].
+        align: Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer
+            has a side of at most 512].
+        layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
+            cut each apart, and `all` at once.
+        roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
+            all linear layers of a transformer layer].
+        sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
+        plan: Replace what this plan says instead: a JSON or YAML file that gives sites their method and
+            size.
+        heal: How to refit the next linear layer, which was not replaced, after query, key or value
+            (output), gate or up (down) were [default: ridge; none with laser and svd].
+        recover: Then train the replaced layers, and nothing else, for this many steps of Adam on the
+            loss of the next token over the calibration text. Its validation windows choose the best
+            step; without a lower loss there the training is thrown away.
+        recover_rate: Largest step size of --recover [default: 0.001].
+        calibration: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
+            `task:NAME`, the documents of a task with their correct answers, of its training split if
+            --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
+            `samples`, texts that the model writes itself. It should not overlap with the evaluation
+            text, which is told. laser and svd need none.
         num_tokens: Largest number of calibration tokens.
         seq_len: Length of a calibration window, in tokens.
-        seed: Seed of random choices, and of calibration text that is drawn.
-        recover: Then train the pruned layers, and nothing else, for this many steps of Adam, as
-            `compress` does.
+        seed: Seed of random initial parameters, and of calibration text that is drawn.
+        offload: Keep weights, states and finished layers in files, with one layer in memory at a time
+            [default: if the weights in f32 would take more than half of the memory].
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
@@ -497,8 +483,8 @@ def prune(
             reproduces the paper's code, including its defects.
         laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
             with 1 the most likely token must be the answer [default: that of the data set].
-        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
-            files, `test` the rest.
+        laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
+            the files, `test` the rest.
         fewshot_seed: Seed of the few-shot examples.
         bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
         apply_chat_template: Format prompts with the model's chat template.
@@ -525,7 +511,9 @@ def prune(
             than necessary.
         dtype: Storage type of the weights [default: that of the model].
         force: Replace the directory if it exists.
-        dry_run: Print what is kept, and stop.
+        dry_run: Print the plan with its parameters, memory and time, and stop.
+        max_memory: Refuse, before any work, what would take more memory; a whole number with a unit:
+            8GB, 500MiB.
         progress: How to report progress: a function of step, done and total, True for a bar, False for
             silence.
     """
@@ -538,7 +526,7 @@ def plan(
     align: int | None = None,
     method: Literal['laser', 'low_rank', 'feature', 'svd', 'whitened_svd', 'asvd', 'swift_svd', 'random'] = 'low_rank',
     layers: Text | None = None,
-    targets: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out']] = (),
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
     sites: Text | Sequence[Text] = (),
     ignore: Text | Sequence[Text] = (),
     output: StrPath | None = None,
@@ -560,11 +548,14 @@ def plan(
         align: Ranks are multiples of this number [default: 8, or 1 if a layer has a side of at most
             512].
         method: Method that the plans name: one with ranks.
-        layers: Layers to plan: `3`, `3,5`, `0-7` [default: all].
-        targets: Roles to plan [default: all linear layers of a transformer layer].
-        sites: Names of layers to plan: a glob such as `*.mlp.*`, or a regular expression after `re:`
-            [default: all].
-        ignore: Names of layers to leave as they are: a glob or, after `re:`, a regular expression.
+        layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
+            cut each apart, and `all` at once.
+        roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
+            all linear layers of a transformer layer].
+        sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
         output: Directory for the plans, which `compress --plan` carries out, and the result.
         force: Replace the directory if it exists.
         cache: Directory of finished pieces [default: in the user's cache].
@@ -578,16 +569,16 @@ def laser(
     *,
     lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
     lnum: Text | None = None,
-    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
-    site: Text | Sequence[Text] = (),
+    layers: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
     plan: StrPath | None = None,
+    rate: float | None = None,
     intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
-    rate: float | Sequence[float] = (),
-    rho: float | Sequence[float] = (),
     keep: float | Sequence[float] = (),
     rank: int | Sequence[int] = (),
-    energy: float | Sequence[float] = (),
-    marchenko_pastur: bool = False,
+    size: Text | Sequence[Text] = (),
     randomised: bool = False,
     compat: bool = False,
     storage: Literal['auto', 'factored', 'dense'] = 'auto',
@@ -607,7 +598,7 @@ def laser(
     num_fewshot: int | None = None,
     laser_scoring: Literal['correct', 'compat'] = 'correct',
     laser_new_tokens: int | None = None,
-    split: Literal['all', 'validation', 'test'] = 'all',
+    laser_split: Literal['all', 'validation', 'test'] = 'all',
     fewshot_seed: int = 1234,
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
@@ -634,21 +625,25 @@ def laser(
     Args:
         model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
-        lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
-            fc_out, mlp, attn, all, dont.
-        lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
-        roles: Roles of weights, in addition to --lname.
-        site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-            `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
-            the weights of each name and pattern apart, other commands those of all together.
+        lname: Weights by the names of the paper, as for --roles.
+        lnum: Layers as in the paper, as for --layers; -1 means all layers at once.
+        layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
+            cut each apart, and `all` at once.
+        roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
+            all linear layers of a transformer layer].
+        sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
         plan: Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
+        rate: Rate of reduction as in the paper, as for --size rate=RATE.
         intervention: Kind of intervention.
-        rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
-        rho: Share of the full rank to keep.
         keep: Share of the parameters to keep.
         rank: Number of components, or of rows, to keep.
-        energy: Keep the fewest components with this share of the sum of squared singular values.
-        marchenko_pastur: Keep the components above the Marchenko–Pastur edge of a random matrix.
+        size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
+            `rho=0.5` (share of the full rank), `energy=0.9` (the fewest components with this share of
+            the squared singular values), `mp` (components above the Marchenko–Pastur edge of a random
+            matrix), `keep=0.8`, `rank=64`.
         randomised: Use a randomised SVD, which computes only the leading components.
         compat: Reproduce the paper's code where it differs, including its defects.
         storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
@@ -675,8 +670,8 @@ def laser(
             reproduces the paper's code, including its defects.
         laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
             with 1 the most likely token must be the answer [default: that of the data set].
-        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
-            files, `test` the rest.
+        laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
+            the files, `test` the rest.
         fewshot_seed: Seed of the few-shot examples.
         bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
         apply_chat_template: Format prompts with the model's chat template.
@@ -710,17 +705,14 @@ def laser(
 def sweep(
     model: Text,
     *,
-    lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
-    lnum: Text | None = None,
-    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
-    site: Text | Sequence[Text] = (),
+    layers: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
     intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
-    rate: float | Sequence[float] = (),
-    rho: float | Sequence[float] = (),
     keep: float | Sequence[float] = (),
     rank: int | Sequence[int] = (),
-    energy: float | Sequence[float] = (),
-    marchenko_pastur: bool = False,
+    size: Text | Sequence[Text] = (),
     randomised: bool = False,
     compat: bool = False,
     storage: Literal['auto', 'factored', 'dense'] = 'auto',
@@ -740,7 +732,7 @@ def sweep(
     num_fewshot: int | None = None,
     laser_scoring: Literal['correct', 'compat'] = 'correct',
     laser_new_tokens: int | None = None,
-    split: Literal['all', 'validation', 'test'] = 'all',
+    laser_split: Literal['all', 'validation', 'test'] = 'all',
     fewshot_seed: int = 1234,
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
@@ -773,20 +765,21 @@ def sweep(
     Args:
         model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
-        lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
-            fc_out, mlp, attn, all, dont.
-        lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
-        roles: Roles of weights, in addition to --lname.
-        site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-            `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
-            the weights of each name and pattern apart, other commands those of all together.
+        layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
+            cut each apart, and `all` at once.
+        roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
+            all linear layers of a transformer layer].
+        sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
         intervention: Kind of intervention.
-        rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
-        rho: Share of the full rank to keep.
         keep: Share of the parameters to keep.
         rank: Number of components, or of rows, to keep.
-        energy: Keep the fewest components with this share of the sum of squared singular values.
-        marchenko_pastur: Keep the components above the Marchenko–Pastur edge of a random matrix.
+        size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
+            `rho=0.5` (share of the full rank), `energy=0.9` (the fewest components with this share of
+            the squared singular values), `mp` (components above the Marchenko–Pastur edge of a random
+            matrix), `keep=0.8`, `rank=64`.
         randomised: Use a randomised SVD, which computes only the leading components.
         compat: Reproduce the paper's code where it differs, including its defects.
         storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
@@ -813,8 +806,8 @@ def sweep(
             reproduces the paper's code, including its defects.
         laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
             with 1 the most likely token must be the answer [default: that of the data set].
-        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
-            files, `test` the rest.
+        laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
+            the files, `test` the rest.
         fewshot_seed: Seed of the few-shot examples.
         bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
         apply_chat_template: Format prompts with the model's chat template.
@@ -854,17 +847,14 @@ def sweep(
 def compose(
     model: Text,
     *,
-    lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
-    lnum: Text | None = None,
-    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
-    site: Text | Sequence[Text] = (),
+    layers: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
     intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
-    rate: float | Sequence[float] = (),
-    rho: float | Sequence[float] = (),
     keep: float | Sequence[float] = (),
     rank: int | Sequence[int] = (),
-    energy: float | Sequence[float] = (),
-    marchenko_pastur: bool = False,
+    size: Text | Sequence[Text] = (),
     randomised: bool = False,
     compat: bool = False,
     storage: Literal['auto', 'factored', 'dense'] = 'auto',
@@ -884,7 +874,7 @@ def compose(
     num_fewshot: int | None = None,
     laser_scoring: Literal['correct', 'compat'] = 'correct',
     laser_new_tokens: int | None = None,
-    split: Literal['all', 'validation', 'test'] = 'all',
+    laser_split: Literal['all', 'validation', 'test'] = 'all',
     fewshot_seed: int = 1234,
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
@@ -915,20 +905,21 @@ def compose(
     Args:
         model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
-        lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
-            fc_out, mlp, attn, all, dont.
-        lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
-        roles: Roles of weights, in addition to --lname.
-        site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-            `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
-            the weights of each name and pattern apart, other commands those of all together.
+        layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
+            cut each apart, and `all` at once.
+        roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
+            all linear layers of a transformer layer].
+        sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
         intervention: Kind of intervention.
-        rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
-        rho: Share of the full rank to keep.
         keep: Share of the parameters to keep.
         rank: Number of components, or of rows, to keep.
-        energy: Keep the fewest components with this share of the sum of squared singular values.
-        marchenko_pastur: Keep the components above the Marchenko–Pastur edge of a random matrix.
+        size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
+            `rho=0.5` (share of the full rank), `energy=0.9` (the fewest components with this share of
+            the squared singular values), `mp` (components above the Marchenko–Pastur edge of a random
+            matrix), `keep=0.8`, `rank=64`.
         randomised: Use a randomised SVD, which computes only the leading components.
         compat: Reproduce the paper's code where it differs, including its defects.
         storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
@@ -955,8 +946,8 @@ def compose(
             reproduces the paper's code, including its defects.
         laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
             with 1 the most likely token must be the answer [default: that of the data set].
-        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
-            files, `test` the rest.
+        laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
+            the files, `test` the rest.
         fewshot_seed: Seed of the few-shot examples.
         bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
         apply_chat_template: Format prompts with the model's chat template.
@@ -995,10 +986,10 @@ def search(
     model: Text,
     *,
     output: StrPath,
-    lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
-    lnum: Text | None = None,
-    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
-    site: Text | Sequence[Text] = (),
+    layers: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
     start: int | None = None,
     ranks: int | Sequence[int] = (),
     delta: float = 0.0,
@@ -1006,7 +997,7 @@ def search(
     shuffle: int = 42,
     growth: float = 1.005,
     compat: bool = False,
-    dataset: Text | None = None,
+    calibration: Text | None = None,
     num_tokens: int = 40000,
     seq_len: int = 256,
     seed: int = 0,
@@ -1019,7 +1010,7 @@ def search(
     num_fewshot: int | None = None,
     laser_scoring: Literal['correct', 'compat'] = 'correct',
     laser_new_tokens: int | None = None,
-    split: Literal['all', 'validation', 'test'] = 'all',
+    laser_split: Literal['all', 'validation', 'test'] = 'all',
     fewshot_seed: int = 1234,
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
@@ -1051,13 +1042,14 @@ def search(
     Args:
         model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
-        lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
-            fc_out, mlp, attn, all, dont.
-        lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
-        roles: Roles of weights, in addition to --lname.
-        site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-            `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
-            the weights of each name and pattern apart, other commands those of all together.
+        layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
+            cut each apart, and `all` at once.
+        roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
+            all linear layers of a transformer layer].
+        sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
         start: Index of the first linear layer to visit, counted from zero over all layers; 28 in the
             published code [default: 0].
         ranks: Ranks to try [default: 1, and tenths of the rank at which factors are as large as the
@@ -1068,8 +1060,8 @@ def search(
             them selects, the others test (tasks).
         growth: Growth of the perplexity that is allowed from one linear layer to the next (--text).
         compat: As the published code: visit linear layers from 28 on, and lose the last test document.
-        dataset: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
-            `task:NAME`, the documents of a task with their right answers, of its training split if
+        calibration: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
+            `task:NAME`, the documents of a task with their correct answers, of its training split if
             --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
             `samples`, texts that the model writes itself. It should not overlap with the documents that
             select, which is told.
@@ -1088,8 +1080,8 @@ def search(
             reproduces the paper's code, including its defects.
         laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
             with 1 the most likely token must be the answer [default: that of the data set].
-        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
-            files, `test` the rest.
+        laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
+            the files, `test` the rest.
         fewshot_seed: Seed of the few-shot examples.
         bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
         apply_chat_template: Format prompts with the model's chat template.
@@ -1137,7 +1129,7 @@ def evaluate(
     num_fewshot: int | None = None,
     laser_scoring: Literal['correct', 'compat'] = 'correct',
     laser_new_tokens: int | None = None,
-    split: Literal['all', 'validation', 'test'] = 'all',
+    laser_split: Literal['all', 'validation', 'test'] = 'all',
     fewshot_seed: int = 1234,
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
@@ -1182,8 +1174,8 @@ def evaluate(
             reproduces the paper's code, including its defects.
         laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
             with 1 the most likely token must be the answer [default: that of the data set].
-        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
-            files, `test` the rest.
+        laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
+            the files, `test` the rest.
         fewshot_seed: Seed of the few-shot examples.
         bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
         apply_chat_template: Format prompts with the model's chat template.
@@ -1296,6 +1288,7 @@ def export(
     model: Text,
     *,
     output: StrPath,
+    adapter: StrPath | None = None,
     form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'lora', 'native', 'gguf'] = 'auto',
     dtype: Literal['f32', 'f16', 'bf16'] | None = None,
     shard_size: Text | None = None,
@@ -1312,6 +1305,7 @@ def export(
     Args:
         model: A checkpoint directory, or `pocket` for the built-in model.
         output: Output directory.
+        adapter: A LoRA adapter of PEFT that is merged into the model first: its folder.
         form: Form of the saved model.
         dtype: Storage type of the weights [default: that of the model; f32 for adapters].
         shard_size: Largest weight file: `5GB`, `500MB`, `2GiB`, or bytes [default: 5GB; gguf is one
@@ -1524,11 +1518,10 @@ def select(
     model: Text,
     *,
     tensor: Text | None = None,
-    site: Text | None = None,
+    sites: Text | None = None,
     rank: int | None = None,
-    rho: float | None = None,
     keep: float | None = None,
-    rate: float | None = None,
+    size: Text | None = None,
     quality: bool = False,
     minimise: bool = False,
     gamma: Text = '1',
@@ -1543,11 +1536,12 @@ def select(
         model: A weight file, a directory of them, `pocket` for the built-in model, or
             `owner/name[@revision]` on the hub.
         tensor: Name of the tensor, which must be a matrix.
-        site: Linear layer by its name in `inspect --slots`; the rows of its weight are output features.
+        sites: Linear layer by its name in `inspect --slots`; the rows of its weight are output
+            features.
         rank: Number of rows to select.
-        rho: Number of rows as a share of the smaller side of the matrix, rounded down.
         keep: Number of rows such that two factors have this share of the parameters.
-        rate: Number of rows as in LASER: the share (10 - RATE) / 10 of the smaller side.
+        size: Number of rows in another unit: `rho=0.5` (share of the smaller side, rounded down),
+            `rate=9` as in LASER (the share (10 - rate) / 10 of the smaller side).
         quality: Weight the score by quality, the mean of exp(-|x|²) over the rows, which prefers rows
             of small norm.
         minimise: Select the least diverse rows.

@@ -118,7 +118,7 @@ def cache(
     """
 
 def fisher(
-    store: Text,
+    store: StrPath,
     *,
     damping: Text | None = None,
     shard: str | None = None,

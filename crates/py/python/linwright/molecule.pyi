@@ -177,21 +177,19 @@ def compress(
     potential: Text,
     *,
     output: StrPath,
-    method: Literal['dense', 'laser', 'low_rank', 'feature', 'svd', 'whitened_svd', 'asvd', 'swift_svd', 'block_hadamard', 'rotor', 'random', 'structured', 'circulant_diagonal', 'kronecker', 'monarch', 'butterfly', 'diagonal_low_rank'] | None = None,
-    operator: Text | None = None,
+    method: Text | None = None,
     keep: float | None = None,
     rank: int | None = None,
-    trained: bool = False,
-    epochs: int = 8,
+    size: Text | None = None,
     layers: Text | None = None,
-    targets: Text | Sequence[Text] = (),
+    roles: Text | Sequence[Text] = (),
     sites: Text | Sequence[Text] = (),
     ignore: Text | Sequence[Text] = (),
-    data: StrPath | None = None,
+    calibration: StrPath | None = None,
     num_structures: int = 200,
     recover: int | None = None,
     recover_rate: float | None = None,
-    eval: StrPath | None = None,
+    test: StrPath | None = None,
     units: Text | None = None,
     energy_key: Text | None = None,
     forces_key: Text | None = None,
@@ -207,28 +205,24 @@ def compress(
     Args:
         potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
             `model.safetensors`.
-        method: Method of replacement (`linwright ls methods`), or a kind of linear operator [default:
-            low_rank, or structured with --operator].
-        operator: Operator for --method structured: a kind (`linwright ls operators`) or a specification
-            as in recipes, `{kind: diagonal_low_rank, rank: 4}`.
+        method: Method of replacement with its options, as for `compress`: `monarch:blocks=8` [default:
+            low_rank].
         keep: Share of parameters kept in the targeted layers. If a method does not support this size,
             the nearest one is used, and --dry-run shows it; low rank never keeps more than this share.
         rank: Rank of the factors, for methods that have one.
-        trained: Train the replacement from a random start instead of computing it in closed form
-            (low_rank, dense).
-        epochs: Epochs over the calibration samples, for trained methods.
+        size: Size in another unit, as for `compress`: `energy=0.9`.
         layers: Interaction layers to replace: `1`, `0,2`, `0-1` [default: all].
-        targets: Roles to replace: mixing (of channels), filter (from radial functions) [default: both].
+        roles: Roles to replace: mixing (of channels), filter (from radial functions) [default: both].
         sites: Names of linear layers to replace: a glob such as `*.linears_tensor.3`, or a regular
             expression after `re:` [default: all].
         ignore: Names of linear layers to leave unchanged: a glob or, after `re:`, a regular expression.
-        data: Structures in extended XYZ to fit to; their energies and forces are used by --recover
-            only. laser and svd need none.
+        calibration: Structures in extended XYZ to fit to; their energies and forces are used by
+            --recover only. laser and svd need none.
         num_structures: Largest number of structures to fit to, drawn with the seed.
         recover: Train all parameters of the potential afterwards for this many steps on the energies
-            and forces of --data, of which a twentieth is held out to choose the best step.
+            and forces of --calibration, of which a twentieth is held out to choose the best step.
         recover_rate: Largest step size of --recover [default: 0.0003].
-        eval: Structures with forces, and energies if available, on which the potential is evaluated
+        test: Structures with forces, and energies if available, on which the potential is evaluated
             before and after.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
         energy_key: Name of the energy in the files [default: REF_energy, energy and others, in this
