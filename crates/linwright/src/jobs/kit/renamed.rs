@@ -42,7 +42,7 @@ pub fn renamed(words: &str, flag: &str, has: &dyn Fn(&str) -> bool) -> Option<St
         let new = new.strip_prefix(verb).unwrap_or(new);
         let is_here = verb.is_empty() || verb.join(" ") == words;
         let is_taken = new.first().is_some_and(|option| has(&key_of(option)));
-        (is_here && old.contains(&flag) && is_taken).then(|| renamed(&new.join(" ")))
+        (is_here && old.contains(&flag) && is_taken).then(|| renamed(&with_words(&new.join(" "))))
     })
 }
 
@@ -56,6 +56,16 @@ fn verb_of(arguments: &[String]) -> &[String] {
 fn key_of(new: &str) -> String {
     let name = new.trim_start_matches('-');
     name.split([':', '=']).next().unwrap_or_default().replace('-', "_")
+}
+
+/// Arguments with a word in capitals for each `{word}`.
+fn with_words(arguments: &str) -> String {
+    let mut parts = arguments.split(['{', '}']);
+    let plain = parts.next().unwrap_or_default().to_owned();
+    let parts: Vec<&str> = parts.collect();
+    parts
+        .chunks(2)
+        .fold(plain, |text, pair| text + &pair[0].to_uppercase() + pair.get(1).unwrap_or(&""))
 }
 
 /// What is typed for `--new`, `--new:key`, `--new:key=value`, `--new=value`.
@@ -121,7 +131,10 @@ mod tests {
             ("compress", "epochs", "--method NAME:epochs=VALUE"),
             ("compress", "--trained", "--method NAME:fit=trained"),
             ("compress", "--marchenko_pastur", "--size mp"),
-            ("compress", "--eval", "--calibration {c} --text {t}"),
+            ("compress", "--eval", "--calibration FITTED --text JUDGED"),
+            ("compress", "--operator", "--method structured:operator=KIND"),
+            ("compare", "--method-options", "--methods NAME:KEY=VALUE"),
+            ("sweep", "rho", "--size rho=NUMBER"),
         ] {
             assert_eq!(told(words, flag), format!("was renamed: {new}"));
         }
