@@ -5,29 +5,10 @@ use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::{RngKey, Scalar};
 use serde_json::{Map, Value};
 
-/// Standard options of the kinds that are not timed with their defaults: those without defaults,
-/// and block-Hadamard, whose default BH1 mixes no blocks.
-const STANDARD: [(&str, &str); 6] = [
-    ("low_rank", r#"{"kind": "low_rank", "rank": 64}"#),
-    ("diagonal_low_rank", r#"{"kind": "diagonal_low_rank", "rank": 64}"#),
-    ("block_hadamard", r#"{"kind": "block_hadamard", "depth": 2}"#),
-    ("submatrix", r#"{"kind": "submatrix", "outputs": 64, "inputs": 64}"#),
-    ("sum", r#"{"kind": "sum", "terms": [{"kind": "rotor"}, {"kind": "low_rank", "rank": 16}]}"#),
-    (
-        "product",
-        r#"{"kind": "product", "factors": [{"kind": "rotor"}, {"kind": "block_hadamard"}]}"#,
-    ),
-];
-
-/// Standard options of a kind: rank 64 for low rank, 64 rows and columns of a submatrix, two
-/// block-diagonal maps (BH2) for block-Hadamard, a rotor and low rank 16 for a sum, a rotor after
-/// BH1 for a product, and the defaults of all other kinds. `None` for an unknown kind.
+/// Options with which a kind is timed unless others are given; `None` for an unknown kind.
 #[must_use]
 pub fn standard(kind: &str) -> Option<OpSpec> {
-    match STANDARD.iter().find(|(name, _)| *name == kind) {
-        Some((_, text)) => serde_json::from_str(text).ok(),
-        None => defaults(kind),
-    }
+    OpSpec::standard(kind)
 }
 
 /// The kind with default options, if all have defaults.
@@ -37,12 +18,11 @@ fn defaults(kind: &str) -> Option<OpSpec> {
 
 /// An option value in a label; operators by their own labels.
 fn value_label(value: &Value) -> String {
-    let parts = match value {
-        Value::String(text) => return text.clone(),
-        Value::Array(parts) => parts.iter().cloned().map(serde_json::from_value).collect(),
-        _ => Ok(Vec::new()),
-    };
-    match parts {
+    if let Value::String(text) = value {
+        return text.clone();
+    }
+    let parts = value.as_array().into_iter().flatten().cloned();
+    match parts.map(serde_json::from_value).collect::<Result<Vec<OpSpec>, _>>() {
         Ok(parts) if !parts.is_empty() => {
             let labels: Vec<String> = parts.into_iter().map(|s| Subject::new(s).label).collect();
             format!("[{}]", labels.join(", "))
@@ -93,9 +73,7 @@ mod tests {
     #[test]
     fn every_kind_has_standard_options() {
         for kind in OpSpec::KINDS {
-            let spec = standard(kind).unwrap_or_else(|| {
-                panic!("{kind} has options without defaults; name standard ones in `standard`")
-            });
+            let spec = standard(kind).expect("is registered");
             assert_eq!(spec.kind(), *kind);
         }
         assert_eq!(standard("no_such_kind"), None);

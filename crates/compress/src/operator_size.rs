@@ -1,16 +1,8 @@
 //! Operators of a given size.
 
 use crate::{FitError, Size, SizeError, Unit};
-use linwright_ops::{
-    BlockHadamardSpec, ButterflySpec, CirculantDiagonalSpec, DiagonalLowRankSpec, KroneckerSpec,
-    LowRankSpec, MonarchSpec, OpSpec, ProductSpec, RotorNetworkSpec, RotorSpec, Shape, SumSpec,
-};
+use linwright_ops::{OpSpec, Shape};
 use linwright_tensor::RngKey;
-
-/// The largest rank with r (out + inp) < out · inp: more do not save parameters.
-pub(crate) fn largest_rank(Shape { out, inp }: Shape) -> usize {
-    (out * inp).saturating_sub(1) / (out + inp).max(1)
-}
 
 /// The rank of two factors of a size. `values` are the singular values of the weight, for sizes
 /// that need them.
@@ -24,7 +16,7 @@ pub fn low_rank_for(size: Size, shape: Shape, values: Option<&[f64]>) -> Result<
     if let Err(error) = size.check_saves() {
         return refuse(error.to_string());
     }
-    let largest = largest_rank(shape);
+    let largest = shape.largest_rank();
     let rank = size.rank(shape, values)?;
     if rank == 0 {
         return refuse(format!(
@@ -49,45 +41,14 @@ pub(crate) fn rank_bound(
     values: Option<&[f64]>,
 ) -> Result<usize, FitError> {
     match (size.needs_values(), values) {
-        (true, None) => Ok(largest_rank(shape).max(1)),
+        (true, None) => Ok(shape.largest_rank().max(1)),
         _ => low_rank_for(size, shape, values),
     }
 }
 
-/// Limits of the number of butterfly factors, relative to those that connect all features once, and
-/// of the number of diagonals between circulants: larger ones are slow to fit and gain little.
-const CYCLES: usize = 2;
-const DIAGONALS: usize = 16;
-/// Limits of the number of hidden layers of a rotor network, and of branches of each.
-const NETWORK: (usize, usize) = (4, 8);
-
 /// Units of the sizes that an operator of a kind can have.
 pub(crate) fn units_of(spec: &OpSpec) -> &'static [Unit] {
-    if with_rank(spec, 1).is_some() { &Unit::ALL } else { &[Unit::Keep] }
-}
-
-/// The operator with another rank; the last ranked part of a composite one. None if it has no rank.
-fn with_rank(spec: &OpSpec, rank: usize) -> Option<OpSpec> {
-    let in_last = |parts: &[OpSpec]| {
-        let mut parts = parts.to_vec();
-        let ranked = parts.iter_mut().rev().find_map(|part| {
-            let found = with_rank(part, rank)?;
-            *part = found;
-            Some(())
-        });
-        ranked.map(|()| parts)
-    };
-    match spec {
-        OpSpec::LowRank(_) => Some(OpSpec::LowRank(LowRankSpec { rank })),
-        OpSpec::DiagonalLowRank(_) => Some(OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank })),
-        OpSpec::Sum(SumSpec { terms }) => {
-            in_last(terms).map(|terms| OpSpec::Sum(SumSpec { terms }))
-        }
-        OpSpec::Product(product) => in_last(&product.factors).map(|factors| {
-            OpSpec::Product(ProductSpec { factors, widths: product.widths.clone() })
-        }),
-        _ => None,
-    }
+    if spec.with_rank(1).is_some() { &Unit::ALL } else { &[Unit::Keep] }
 }
 
 /// The operator of a kind with a size. A share of parameters gives the one whose number of
@@ -106,18 +67,15 @@ pub fn operator_for(
 ) -> Result<OpSpec, FitError> {
     let refuse = |error: SizeError| FitError::Size { shape, reason: error.to_string() };
     size.check_saves().map_err(refuse)?;
-    let keep = match size {
-        Size::Keep(keep) => keep,
-        size => {
-            let rank = rank_bound(size, shape, values)?;
-            let (method, takes) = (spec.kind().to_owned(), units_of(spec));
-            return with_rank(spec, rank)
-                .ok_or_else(|| refuse(SizeError::Unit { method, size, takes }));
-        }
+    let Some(keep) = size.keep() else {
+        let rank = rank_bound(size, shape, values)?;
+        let (method, takes) = (spec.kind().to_owned(), units_of(spec));
+        let ranked = spec.with_rank(rank);
+        return ranked.ok_or_else(|| refuse(SizeError::Unit { method, size, takes }));
     };
     let asked = keep * shape.dense_parameters() as f64;
     let mut sizes: Vec<(u64, OpSpec)> =
-        sizes(spec, shape).into_iter().map(|spec| (parameters(&spec, shape), spec)).collect();
+        spec.sizes(shape).into_iter().map(|spec| (parameters(&spec, shape), spec)).collect();
     let far = |numbers: u64| (numbers as f64 - asked).abs();
     sizes.sort_by(|(a, _), (b, _)| far(*a).total_cmp(&far(*b)).then(a.cmp(b)));
     let mut refused = None;
@@ -137,112 +95,16 @@ pub fn operator_for(
 /// permutations and signs, which do not count, are small enough to be built and counted.
 fn parameters(spec: &OpSpec, shape: Shape) -> u64 {
     let numbers = spec.numbers(shape);
-    match spec {
-        OpSpec::CirculantDiagonal(_) | OpSpec::RotorNetwork(_) => {
-            spec.cost(shape).map_or(numbers, |cost| cost.parameters as u64)
-        }
-        _ => numbers,
+    match spec.counts_indices() {
+        true => spec.cost(shape).map_or(numbers, |cost| cost.parameters as u64),
+        false => numbers,
     }
-}
-
-/// Specifications of a kind with all sizes for a shape: the one given where a kind has one size.
-fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
-    let Shape { out, inp } = shape;
-    let ranks = largest_rank(shape);
-    let powers = |most: usize| (0..=most.max(1).ilog2()).map(|power| 1usize << power);
-    match spec {
-        OpSpec::LowRank(_) => {
-            (1..=ranks).map(|rank| OpSpec::LowRank(LowRankSpec { rank })).collect()
-        }
-        OpSpec::DiagonalLowRank(_) => {
-            (0..=ranks).map(|rank| OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank })).collect()
-        }
-        OpSpec::Monarch(_) => common_divisors(shape)
-            .map(|blocks| OpSpec::Monarch(MonarchSpec { blocks: Some(blocks) }))
-            .collect(),
-        OpSpec::Kronecker(kronecker) => {
-            let of = |terms| OpSpec::Kronecker(KroneckerSpec { terms, ..*kronecker });
-            let most = (out * inp) as u64 / of(1).numbers(shape).max(1);
-            (1..=most.max(1) as usize).map(of).collect()
-        }
-        OpSpec::Butterfly(butterfly) => (1..=CYCLES * out.max(2).ilog2() as usize)
-            .map(|factors| {
-                OpSpec::Butterfly(ButterflySpec { factors: Some(factors), ..*butterfly })
-            })
-            .collect(),
-        OpSpec::CirculantDiagonal(circulant) => (1..=DIAGONALS)
-            .map(|factors| {
-                OpSpec::CirculantDiagonal(CirculantDiagonalSpec { factors, ..*circulant })
-            })
-            .collect(),
-        OpSpec::BlockHadamard(BlockHadamardSpec { depth, .. }) => {
-            let depth = *depth;
-            // Inner maps have the next power of two as their width.
-            let padded = if depth > 1 { inp.next_power_of_two() } else { inp };
-            let inner = powers(if depth > 1 { padded } else { 1 });
-            let of = |block: usize| {
-                common_divisors(Shape { out, inp: padded }).map(move |blocks| {
-                    let blocks = Some(blocks);
-                    OpSpec::BlockHadamard(BlockHadamardSpec { depth, block, blocks })
-                })
-            };
-            inner.flat_map(of).collect()
-        }
-        OpSpec::Rotor(rotor) => powers(out.min(inp))
-            .map(|chunk| OpSpec::Rotor(RotorSpec { chunk: Some(chunk), ..*rotor }))
-            .collect(),
-        OpSpec::RotorNetwork(network) => (1..=NETWORK.0)
-            .flat_map(|hidden_layers| (1..=NETWORK.1).map(move |breadth| (hidden_layers, breadth)))
-            .map(|(hidden_layers, breadth)| {
-                OpSpec::RotorNetwork(RotorNetworkSpec { hidden_layers, breadth, ..*network })
-            })
-            .collect(),
-        OpSpec::Sum(SumSpec { terms }) => {
-            let shapes = vec![shape; terms.len()];
-            let with = |terms| OpSpec::Sum(SumSpec { terms });
-            of_parts(spec, terms, &shapes, with)
-        }
-        OpSpec::Product(product) => {
-            let shapes = product.children(shape).unwrap_or_default();
-            let shapes: Vec<Shape> = shapes.into_iter().map(|(_, shape)| shape).collect();
-            let with =
-                |factors| OpSpec::Product(ProductSpec { factors, widths: product.widths.clone() });
-            of_parts(spec, &product.factors, &shapes, with)
-        }
-        _ => vec![spec.clone()],
-    }
-}
-
-/// Sizes of a composite operator: those of its last part that has several; the other parts stay.
-fn of_parts(
-    whole: &OpSpec,
-    parts: &[OpSpec],
-    shapes: &[Shape],
-    with: impl Fn(Vec<OpSpec>) -> OpSpec,
-) -> Vec<OpSpec> {
-    for (place, (part, shape)) in parts.iter().zip(shapes).enumerate().rev() {
-        let sizes = sizes(part, *shape);
-        if sizes.len() > 1 {
-            let put = |part: OpSpec| {
-                let mut parts = parts.to_vec();
-                parts[place] = part;
-                with(parts)
-            };
-            return sizes.into_iter().map(put).collect();
-        }
-    }
-    vec![whole.clone()]
-}
-
-/// Common divisors of both sides, ascending.
-fn common_divisors(shape: Shape) -> impl Iterator<Item = usize> + Clone {
-    let Shape { out, inp } = shape;
-    (1..=out.min(inp)).filter(move |k| out.is_multiple_of(*k) && inp.is_multiple_of(*k))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright_ops::{DiagonalLowRankSpec, LowRankSpec, SumSpec};
 
     const SHAPE: Shape = Shape { out: 128, inp: 256 };
 
@@ -290,7 +152,7 @@ mod tests {
                 operator_for(&spec, Size::Keep(0.3), square, None).expect("exists").kind(),
                 kind
             );
-            for other in sizes(&spec, square).iter().filter(|spec| spec.cost(square).is_ok()) {
+            for other in spec.sizes(square).iter().filter(|spec| spec.cost(square).is_ok()) {
                 // Products of them also store permutations and signs, which are not parameters.
                 assert!(chosen <= far(other) + 0.02, "{kind}: {chosen} is not nearest: {other:?}");
             }

@@ -4,7 +4,7 @@
 //! are fast, eigendecompositions and short loops slow. So each method is timed on a small layer of
 //! random numbers with a planted weight, and its speed is extrapolated.
 
-use crate::methods::{FitProblem, MethodSpec, SampleRows, needs_together};
+use crate::methods::{Fit, FitProblem, MethodSpec, SampleRows, needs_together};
 use crate::{CompressError, FitError, Size};
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::{Rows, Samples};
@@ -144,7 +144,7 @@ fn measured(method: &MethodSpec, size: Option<Size>, shape: Shape) -> Result<Rat
     let timed = |method: &MethodSpec| {
         let seconds = fastest(|| {
             let failed = |source| CompressError::Fit { site: problem.site.clone(), source };
-            problem.fit(method, size).map_err(failed)
+            problem.fit(method, size).map(drop).map_err(failed)
         });
         match seconds {
             Ok(seconds) => Ok((seconds, method.work(size, small, rows)?)),
@@ -182,7 +182,7 @@ fn timed(method: &MethodSpec, size: Option<Size>, shape: Shape) -> Result<Smalle
     for halvings in 0..usize::BITS as usize {
         let by = 1 << halvings;
         let small = Shape { out: shape.out / by, inp: shape.inp / by };
-        if halvings > 0 && small.out.min(small.inp) < method.least_side() {
+        if halvings > 0 && small.out.min(small.inp) < method.traits().least_side {
             break;
         }
         let (smaller, size) = (method.shrunk(by), size.map(|size| size.shrunk(by)));
@@ -207,7 +207,7 @@ fn timed(method: &MethodSpec, size: Option<Size>, shape: Shape) -> Result<Smalle
 
 /// Samples of a timed training: some batches.
 fn rows_of(method: &MethodSpec) -> SampleRows {
-    let batch = method.batch();
+    let batch = method.traits().batch;
     SampleRows { train: STEPS * batch, validation: batch.div_ceil(4) }
 }
 
@@ -268,7 +268,7 @@ impl Planted {
         Self { site: SiteId("a timed fit".into()), shape, weight, evidence }
     }
 
-    fn fit(&self, method: &MethodSpec, size: Option<Size>) -> Result<(), FitError> {
+    fn fit(&self, method: &MethodSpec, size: Option<Size>) -> Result<Fit, FitError> {
         let problem = FitProblem {
             site: &self.site,
             shape: self.shape,
@@ -282,7 +282,7 @@ impl Planted {
             checkpoint: None,
             part_rows: None,
         };
-        method.fit(&problem, &mut Quiet).map(drop)
+        method.fit(&problem, &mut Quiet)
     }
 }
 
@@ -361,6 +361,41 @@ mod tests {
             (method, size)
         };
         all.into_iter().map(sized).collect()
+    }
+
+    /// A method of the registry with its standard options; `structured` has none without an
+    /// operator.
+    fn registered(id: &str) -> MethodSpec {
+        let read = |options| serde_json::from_value::<MethodSpec>(options);
+        let operator = OpSpec::LowRank(LowRankSpec { rank: 4 });
+        read(serde_json::json!({ "method": id }))
+            .or_else(|_| read(serde_json::json!({ "method": id, "operator": operator })))
+            .expect("a method without options, or with an operator")
+    }
+
+    #[test]
+    fn every_registered_method_keeps_its_promises_on_a_small_layer() {
+        let (shape, half) = (Shape { out: 32, inp: 32 }, Shape { out: 16, inp: 16 });
+        for id in MethodSpec::IDS {
+            let method = registered(id);
+            let size = method.needs_size().then_some(Size::Rank(4));
+            method.check(size).expect(id);
+            let rows = SampleRows { train: 200, validation: 50 };
+            let smaller = method.shrunk(2);
+            let work = |method: &MethodSpec, shape| method.work(size, shape, rows).expect(id);
+            let (whole, less) = (work(&method, shape), work(&smaller, half));
+            assert!(less > 0.0 && less < whole, "{id}: {less} of {whole} multiply-adds");
+            let planted = Planted::new(&smaller, half, rows);
+            let [fit, again] = [(); 2].map(|()| planted.fit(&smaller, size).expect(id));
+            let most = smaller.parameters(size, half).expect(id);
+            assert!(fit.op.parameters() <= most, "{id}: {} of {most}", fit.op.parameters());
+            assert_eq!(fit.op.to_dense().is_ok(), method.is_linear(), "{id}");
+            assert!(fit.report.relative_error.is_finite(), "{id}");
+            let values = |fit: &Fit| -> Vec<f32> {
+                fit.op.map().params().iter().flat_map(|p| p.values.to_vec()).collect()
+            };
+            assert_eq!(values(&fit), values(&again), "{id}: the same key gives the same operator");
+        }
     }
 
     /// Work of all iterations of a fit except the first: estimated over counted multiply-adds.

@@ -1,7 +1,8 @@
 //! The traits of operators and the enum that a slot holds.
 
 use crate::{
-    Buffer, BufferMut, Grads, Invertible, OpError, OpSpec, Param, ParamMut, Tape, Workspace,
+    Buffer, BufferMut, Grads, Invertible, KindOptions, OpError, OpSpec, Param, ParamMut, Tape,
+    Workspace,
 };
 use linwright_tensor::kernels::gemm::Weight;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
@@ -25,6 +26,13 @@ impl Shape {
     #[must_use]
     pub fn dense_parameters(self) -> usize {
         self.out * self.inp
+    }
+
+    /// The largest rank r with r (out + inp) < out · inp: factors of a higher rank have at least as
+    /// many parameters as the dense weight.
+    #[must_use]
+    pub fn largest_rank(self) -> usize {
+        self.dense_parameters().saturating_sub(1) / (self.out + self.inp).max(1)
     }
 }
 
@@ -156,7 +164,7 @@ pub trait LinearOp<T: Scalar>: Map<T> {
 /// The constructor side of an operator, used by the registry and the conformance suite.
 pub trait Structured<T: Scalar>: Map<T> + Sized {
     /// Hyper-parameters.
-    type Spec: Clone + Debug + PartialEq + Serialize + for<'de> Deserialize<'de>;
+    type Spec: KindOptions;
 
     /// Tag of this kind in files and on the command line.
     const KIND: &'static str;

@@ -147,7 +147,7 @@ pub struct Unreachable {
 /// The ranks that are offered for a shape: multiples of `align` that save parameters, at most
 /// [`RANKS`] of them, evenly spaced; rank 1 if there is no such multiple.
 fn ranks(shape: Shape, align: usize) -> Vec<usize> {
-    let largest = crate::operator_size::largest_rank(shape);
+    let largest = shape.largest_rank();
     let align = align.max(1);
     let steps = (largest / align).div_ceil(RANKS).max(1) * align;
     let found: Vec<usize> = (steps..=largest).step_by(steps).collect();

@@ -3,13 +3,37 @@
 //! A block reads only its own features, so its least-squares solution is `D_kk S_kk⁺`, or for a
 //! weight the block itself.
 
+use super::kind::{Effort, KindFit, LeastSquares};
 use super::regression::{Regression, solve_normal};
-use super::{Found, Procedure, assemble};
+use super::{Context, Found, Procedure, assemble, work};
 use crate::FitError;
-use linwright_ops::{OpSpec, Shape};
+use linwright_ops::{BlockHadamardSpec, OpSpec, Shape};
 use linwright_tensor::{Mat, RngKey};
 
-pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, FitError> {
+impl KindFit for BlockHadamardSpec {
+    fn fit(
+        &self,
+        problem: &LeastSquares<'_, '_>,
+        context: &mut Context<'_>,
+    ) -> Result<Found, FitError> {
+        match self.depth {
+            1 => fit(problem.spec, problem.regression),
+            _ => problem.trained(context),
+        }
+    }
+
+    fn work(&self, effort: &Effort<'_>) -> Result<f64, FitError> {
+        if self.depth != 1 {
+            return effort.trained(effort.iterations);
+        }
+        let (out, inp) = work::sides(effort.shape);
+        let (_, parameters) = work::cost(effort.spec, effort.shape)?;
+        let columns = parameters / out;
+        Ok(work::eigen(columns) * inp / columns + effort.error())
+    }
+}
+
+fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, FitError> {
     let shape = regression.shape();
     let Shape { out, inp } = shape;
     let template = spec.random::<f64>(shape, RngKey::new(0))?;

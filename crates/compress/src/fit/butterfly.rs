@@ -10,13 +10,34 @@
 //!
 //! Source: Le, Zheng, Riccietti and Gribonval 2022, arXiv:2110.01230, for square butterflies.
 
+use super::kind::{Effort, KindFit, LeastSquares};
 use super::regression::Regression;
 use super::{Context, Found, assemble, trained};
 use crate::FitError;
-use linwright_ops::OpSpec;
+use linwright_ops::{ButterflySpec, OpSpec};
 use linwright_tensor::{Mat, RngKey};
 
-pub(super) fn fit(
+impl KindFit for ButterflySpec {
+    fn fit(
+        &self,
+        problem: &LeastSquares<'_, '_>,
+        context: &mut Context<'_>,
+    ) -> Result<Found, FitError> {
+        if self.orthogonal || problem.from.is_some() {
+            return problem.trained(context);
+        }
+        fit(problem.spec, problem.regression, context)
+    }
+
+    fn work(&self, effort: &Effort<'_>) -> Result<f64, FitError> {
+        match self.orthogonal {
+            true => effort.trained(effort.iterations),
+            false => Ok(effort.error() + effort.descent(effort.iterations)?),
+        }
+    }
+}
+
+fn fit(
     spec: &OpSpec,
     regression: &Regression<'_>,
     context: &mut Context<'_>,

@@ -7,8 +7,9 @@
 //! initialises the parameters of the operator, which are trained to rounding error. A single
 //! diagonal has a closed form.
 
+use super::kind::{Effort, KindFit, LeastSquares, Timing};
 use super::regression::Regression;
-use super::{Context, Found, Procedure, trained};
+use super::{Context, Found, Procedure, trained, work};
 use crate::FitError;
 use linwright_ops::{
     CirculantDiagonal, CirculantDiagonalSpec, CirculantFactors, CirculantParameterisation, Op,
@@ -22,7 +23,46 @@ const SWEEPS: u32 = 200;
 /// Share of the largest number of a diagonal that stands for a zero.
 const LEAST: f64 = 1e-12;
 
-pub(super) fn fit(
+/// Largest number of derivatives for joint steps on all factors.
+const MOST_DERIVATIVES: f64 = 16_777_216.0;
+/// Typical number of joint steps on all factors.
+const JOINT_STEPS: f64 = 30.0;
+
+impl KindFit for CirculantDiagonalSpec {
+    fn fit(
+        &self,
+        problem: &LeastSquares<'_, '_>,
+        context: &mut Context<'_>,
+    ) -> Result<Found, FitError> {
+        match problem.from {
+            Some(_) => problem.trained(context),
+            None => fit(self, problem.regression, context),
+        }
+    }
+
+    fn work(&self, effort: &Effort<'_>) -> Result<f64, FitError> {
+        let ((_, inp), iterations) = (work::sides(effort.shape), effort.iterations);
+        let count = 2.0 * self.factors as f64 - 1.0;
+        let sweep = 8.0 * count * inp.powi(3);
+        // Small ones take joint steps after some sweeps.
+        let start = match count > 1.0 && count * inp.powi(3) <= MOST_DERIVATIVES {
+            true => {
+                40f64.min(iterations) * sweep
+                    + JOINT_STEPS.min(iterations) * count * count * inp.powi(4)
+            }
+            false => iterations * sweep,
+        };
+        Ok(effort.starts * start + effort.descent(iterations)?)
+    }
+
+    fn timing(&self) -> Timing {
+        let count = (2 * self.factors).saturating_sub(1).max(1) as f64;
+        let least_side = (MOST_DERIVATIVES / count).cbrt() as usize + 1;
+        Timing { least_side, parallel_starts: true, ..Timing::USUAL }
+    }
+}
+
+fn fit(
     spec: &CirculantDiagonalSpec,
     regression: &Regression<'_>,
     context: &mut Context<'_>,

@@ -3,7 +3,7 @@
 use super::{FitOptions, OperatorFit, Procedure, Target, fit_operator};
 use crate::operator_size::operator_for;
 use crate::{FitError, Size};
-use linwright_ops::{DiagonalLowRankSpec, LowRankSpec, Op, OpSpec, Shape, parameter_count};
+use linwright_ops::{Op, OpSpec, Shape, parameter_count};
 use linwright_tensor::linalg;
 use linwright_train::{Control, TrainError};
 use serde::Serialize;
@@ -80,14 +80,10 @@ impl Family {
     /// The kind of this name, with its default options.
     #[must_use]
     pub fn named(kind: &str) -> Option<Self> {
-        // Ranks are chosen by the share; these have no default.
-        match kind {
-            "low_rank" => Some(Self::Kind(OpSpec::LowRank(LowRankSpec { rank: 1 }))),
-            "diagonal_low_rank" => {
-                Some(Self::Kind(OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank: 1 })))
-            }
-            _ => OpSpec::default_of(kind).ok().map(Self::Kind),
-        }
+        // Ranks are chosen by the share, so they need no default; parts of operators do.
+        let ranked =
+            || OpSpec::standard(kind).filter(|spec| spec.nested().is_empty())?.with_rank(1);
+        OpSpec::default_of(kind).ok().or_else(ranked).map(Self::Kind)
     }
 
     fn spec(&self) -> &OpSpec {

@@ -9,10 +9,11 @@
 //! Source: Van Loan and Pitsianis 1993, *Approximation with Kronecker products*.
 
 use super::alternate::alternate;
+use super::kind::{Effort, KindFit, LeastSquares};
 use super::regression::{Regression, multiply, numerics, solve_normal};
-use super::{Context, Found, Procedure, assemble};
+use super::{Context, Found, Procedure, assemble, work};
 use crate::FitError;
-use linwright_ops::{Op, OpSpec, Shape};
+use linwright_ops::{KroneckerSpec, Op, OpSpec, Shape};
 use linwright_run::memory;
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::linalg::svd;
@@ -29,7 +30,39 @@ struct Shapes {
 /// All A_k (t, o1 i1) and B_k (t, o2 i2), one row each.
 type Factors = [Mat<f64>; 2];
 
-pub(super) fn fit(
+/// Typical number of alternations until convergence for real layers, if more are allowed.
+const SWEEPS: f64 = 100.0;
+
+impl KindFit for KroneckerSpec {
+    fn fit(
+        &self,
+        problem: &LeastSquares<'_, '_>,
+        context: &mut Context<'_>,
+    ) -> Result<Found, FitError> {
+        fit(problem.spec, problem.regression, problem.from, context)
+    }
+
+    fn work(&self, effort: &Effort<'_>) -> Result<f64, FitError> {
+        let ((out, inp), error) = (work::sides(effort.shape), effort.error());
+        let OpSpec::Kronecker(options) = effort.spec.cost(effort.shape)?.spec else {
+            return Ok(error);
+        };
+        let terms = options.terms as f64;
+        let (o1, i1) = options.left.map_or((1.0, 1.0), work::sides);
+        let (o2, i2) = (out / o1, inp / i1);
+        let half = |o: f64, i: f64, other: f64| {
+            terms * terms * i * i * (o + other * other)
+                + terms * out * inp
+                + work::eigen(terms * other)
+        };
+        // The entries of factor products are reordered one by one.
+        let ordered = 10.0 * work::SMALL * out * inp;
+        let sweep = half(o1, i1, i2) + half(o2, i2, i1) + terms * out * inp + error + ordered;
+        Ok(work::singular(o1 * i1, o2 * i2) + SWEEPS.min(effort.iterations) * sweep)
+    }
+}
+
+fn fit(
     spec: &OpSpec,
     regression: &Regression<'_>,
     from: Option<&Op<f64>>,

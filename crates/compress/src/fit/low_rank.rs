@@ -9,10 +9,11 @@
 //! Source: Eckart and Young 1936; reduced-rank regression (Izenman 1975), which for y = W x is
 //! whitened SVD.
 
+use super::kind::{Effort, KindFit, LeastSquares};
 use super::regression::{NO_DATA, Regression, mean_moment, multiply, numerics, subtract};
-use super::{Found, Procedure};
+use super::{Context, Found, Procedure, work};
 use crate::FitError;
-use linwright_ops::{LowRank, Op, OpSpec};
+use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec};
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{Cholesky, eigh};
 use linwright_tensor::{Mat, MatRef, RngKey, Scalar};
@@ -20,7 +21,22 @@ use linwright_tensor::{Mat, MatRef, RngKey, Scalar};
 /// Columns widened to `f64` at a time.
 const PANEL: usize = 512;
 
-pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, FitError> {
+impl KindFit for LowRankSpec {
+    fn fit(
+        &self,
+        problem: &LeastSquares<'_, '_>,
+        _context: &mut Context<'_>,
+    ) -> Result<Found, FitError> {
+        fit(problem.spec, problem.regression)
+    }
+
+    fn work(&self, effort: &Effort<'_>) -> Result<f64, FitError> {
+        let (out, inp) = work::sides(effort.shape);
+        Ok(work::singular(out, inp) + 2.0 * effort.error())
+    }
+}
+
+fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, FitError> {
     let template = spec.random::<f64>(regression.shape(), RngKey::new(0))?;
     let rank = template.map().params()[0].shape[1];
     let (u, v) = factors(regression, rank)?;

@@ -19,7 +19,7 @@
 //! minimum; *trained* is L-BFGS on all data at once from several starts, of which the best is kept.
 //! Trained fits need only forward and backward: see [`fit_from`] for external operators.
 //!
-//! A kind is one file and one line of `solve`; a kind without a line is trained.
+//! A kind is one file with its `KindFit`, and one line of `kind::of`.
 
 mod alternate;
 mod block_diagonal;
@@ -30,23 +30,30 @@ pub(crate) mod counted;
 mod dense;
 mod diagonal_low_rank;
 mod families;
+pub(crate) mod kind;
 mod kronecker;
 pub(crate) mod low_rank;
 mod monarch;
 #[cfg(test)]
 pub(crate) mod planted;
+mod product;
 pub mod regression;
 pub mod ridge;
+mod rotor;
+mod rotor_network;
 pub(crate) mod sample_space;
 pub mod spectrum;
+mod submatrix;
 mod sum;
 mod trained;
+pub(crate) mod work;
 
 pub use families::{Family, FamilyFit, FamilyFits, FamilyRefusal, SingularRange, fit_families};
 
 pub use ridge::Ridge;
 
 use crate::FitError;
+use kind::LeastSquares;
 use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::{MatRef, RngKey, Scalar};
@@ -145,7 +152,7 @@ pub(crate) struct Context<'a> {
 }
 
 /// Result of the fit of a kind.
-struct Found {
+pub(crate) struct Found {
     op: Op<f64>,
     /// Squared error, not divided by the power of the target.
     error: f64,
@@ -319,41 +326,17 @@ fn with_regression<R>(
     }
 }
 
-/// One line per kind with a fit of its own; the others are trained. `from` initialises fits that
-/// are not closed.
+/// Fits an operator to a regression as its kind is fitted. `from` initialises fits that are not
+/// closed.
 fn solve(
     spec: &OpSpec,
     regression: &Regression<'_>,
     from: Option<&Op<f64>>,
     context: &mut Context<'_>,
 ) -> Result<Found, FitError> {
-    let trained = |context: &mut Context<'_>| match from {
-        Some(op) => trained::descend(op.clone(), &regression.rows(), context),
-        None => {
-            let map = || Regression::of_weight(regression.least_squares().view()).rows();
-            let weight = regression.second().map(|_| map());
-            let (shape, rows) = (regression.shape(), regression.rows());
-            trained::fit(spec, shape, &rows, weight.as_ref(), context)
-        }
-    };
-    match spec {
-        OpSpec::Dense(_) => Ok(dense::fit(regression)),
-        OpSpec::LowRank(_) => low_rank::fit(spec, regression),
-        OpSpec::BlockHadamard(options) if options.depth == 1 => {
-            block_diagonal::fit(spec, regression)
-        }
-        OpSpec::Kronecker(_) => kronecker::fit(spec, regression, from, context),
-        OpSpec::Monarch(_) => monarch::fit(spec, regression, from, context),
-        OpSpec::DiagonalLowRank(options) => diagonal_low_rank::fit(options, regression, context),
-        OpSpec::Butterfly(options) if !options.orthogonal && from.is_none() => {
-            butterfly::fit(spec, regression, context)
-        }
-        OpSpec::CirculantDiagonal(options) if from.is_none() => {
-            circulant_diagonal::fit(options, regression, context)
-        }
-        OpSpec::Sum(options) => sum::fit(options, regression, context),
-        spec if !spec.is_linear() => Err(needs_samples()),
-        _ => trained(context),
+    match spec.is_linear() {
+        true => kind::of(spec).fit(&LeastSquares { spec, regression, from }, context),
+        false => Err(needs_samples()),
     }
 }
 

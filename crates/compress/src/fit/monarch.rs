@@ -10,10 +10,11 @@
 //! Source: Dao et al. 2022, arXiv:2204.00595, algorithm 1; the alternation is our own.
 
 use super::alternate::alternate;
+use super::kind::{Effort, KindFit, LeastSquares};
 use super::regression::{Regression, multiply, numerics, solve_normal};
-use super::{Context, Found, Procedure, assemble};
+use super::{Context, Found, Procedure, assemble, work};
 use crate::FitError;
-use linwright_ops::{Op, OpSpec};
+use linwright_ops::{MonarchSpec, Op, OpSpec};
 use linwright_tensor::linalg::svd;
 use linwright_tensor::{Mat, RngKey};
 
@@ -26,7 +27,32 @@ struct Factors {
     right: Mat<f64>,
 }
 
-pub(super) fn fit(
+impl KindFit for MonarchSpec {
+    fn fit(
+        &self,
+        problem: &LeastSquares<'_, '_>,
+        context: &mut Context<'_>,
+    ) -> Result<Found, FitError> {
+        fit(problem.spec, problem.regression, problem.from, context)
+    }
+
+    fn work(&self, effort: &Effort<'_>) -> Result<f64, FitError> {
+        let ((out, inp), error) = (work::sides(effort.shape), effort.error());
+        let OpSpec::Monarch(options) = effort.spec.cost(effort.shape)?.spec else {
+            return Ok(error);
+        };
+        let blocks = options.blocks.unwrap_or(1) as f64;
+        let (high, wide) = (out / blocks, inp / blocks);
+        // Blocks are solved separately, and entries are reordered between the factors: small work
+        // that is slow per multiply-add, and grows less than the products.
+        let alone = blocks * work::eigen(wide) + high * work::eigen(blocks) + 30.0 * out * inp;
+        let sweep = 3.0 * out * inp * wide + error + work::SMALL * alone;
+        let start = work::SMALL * high * blocks * work::singular(blocks, wide);
+        Ok(start + effort.iterations * sweep)
+    }
+}
+
+fn fit(
     spec: &OpSpec,
     regression: &Regression<'_>,
     from: Option<&Op<f64>>,
@@ -102,7 +128,7 @@ impl Factors {
     }
 
     /// `Σ_c a[c] R_k[j,c]`.
-    fn along(&self, a: &[f64], (k, j): (usize, usize)) -> f64 {
+    fn along(&self, a: &[f64], k: usize, j: usize) -> f64 {
         let row = self.right.row(k * self.sizes().0 + j);
         a.iter().zip(row).map(|(a, r)| a * r).sum()
     }
@@ -121,10 +147,10 @@ impl Factors {
         }
         for j in 0..q {
             let normal = Mat::from_fn(b, b, |k, l| {
-                self.along(&spread.row(k * q + j)[l * p..(l + 1) * p], (l, j))
+                self.along(&spread.row(k * q + j)[l * p..(l + 1) * p], l, j)
             });
             let wanted = Mat::from_fn(b, b, |i, k| {
-                self.along(&regression.cross().row(i * q + j)[k * p..(k + 1) * p], (k, j))
+                self.along(&regression.cross().row(i * q + j)[k * p..(k + 1) * p], k, j)
             });
             let what = "normal matrix of Monarch's left blocks";
             let block = solve_normal(normal.view(), wanted.view(), what)?;

@@ -5,6 +5,7 @@
 //! first, since the first term takes what several could explain. L-BFGS finishes.
 
 use super::alternate::alternate;
+use super::kind::{self, Effort, KindFit, LeastSquares, Timing};
 use super::regression::Regression;
 use super::{Context, FitOptions, Found, Procedure, solve, trained};
 use crate::FitError;
@@ -16,7 +17,10 @@ use linwright_train::{Control, Progress};
 const INNER: u32 = 10;
 /// Largest number of sweeps, and relative decrease of the error below which the last one ends: the
 /// result only initialises L-BFGS.
-const SWEEPS: (u32, f64) = (60, 1e-3);
+const MOST_SWEEPS: u32 = 60;
+const TOLERANCE: f64 = 1e-3;
+/// Typical number of sweeps until convergence for real layers, if more are allowed.
+const SWEEPS: f64 = 15.0;
 
 /// A fitted term with its dense weight.
 #[derive(Clone)]
@@ -36,7 +40,34 @@ impl Control for Quiet<'_> {
     }
 }
 
-pub(super) fn fit(
+impl KindFit for SumSpec {
+    fn fit(
+        &self,
+        problem: &LeastSquares<'_, '_>,
+        context: &mut Context<'_>,
+    ) -> Result<Found, FitError> {
+        fit(self, problem.regression, context)
+    }
+
+    fn work(&self, effort: &Effort<'_>) -> Result<f64, FitError> {
+        let of_term = |spec| {
+            let effort =
+                Effort { spec, shape: effort.shape, starts: 1.0, iterations: f64::from(INNER) };
+            kind::of(spec).work(&effort)
+        };
+        let terms = self.terms.iter().map(of_term).sum::<Result<f64, FitError>>()?;
+        let (sweep, sweeps) = (terms + 2.0 * effort.error(), SWEEPS.min(effort.iterations));
+        let start = (1.0 + sweeps) * sweep + effort.descent(effort.iterations)?;
+        Ok(effort.starts.min(self.terms.len() as f64) * start)
+    }
+
+    /// Sweeps are complete fits of all terms; with few of them the layer need not be too small.
+    fn timing(&self) -> Timing {
+        Timing { iterations: 2, even: true, ..Timing::USUAL }
+    }
+}
+
+fn fit(
     spec: &SumSpec,
     regression: &Regression<'_>,
     context: &mut Context<'_>,
@@ -53,8 +84,8 @@ pub(super) fn fit(
         let error = sweep(&spec.terms, &order, &mut terms, f64::INFINITY, regression, context)?;
         let mut last = error;
         let options = FitOptions {
-            iterations: context.options.iterations.min(SWEEPS.0),
-            tolerance: context.options.tolerance.max(SWEEPS.1),
+            iterations: context.options.iterations.min(MOST_SWEEPS),
+            tolerance: context.options.tolerance.max(TOLERANCE),
             ..context.options.clone()
         };
         let mut coarse = Context { options: &options, control: &mut *context.control };

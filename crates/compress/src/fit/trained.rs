@@ -7,9 +7,9 @@
 
 use super::alternate::ROUNDING;
 use super::regression::{Rows, squares, subtract};
-use super::{Context, Found, NAME, Procedure};
+use super::{Context, Found, NAME, Procedure, kind};
 use crate::FitError;
-use linwright_ops::{Backward, Grads, Op, OpSpec, RotorInit, RotorSpec, Shape, Tape, Workspace};
+use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Control, LbfgsSettings, Progress, lbfgs};
 
@@ -40,14 +40,13 @@ pub(super) fn fit(
     best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
 }
 
-/// Initial operator of start number `start`: random as in its source, except the first start of
-/// rotors, which is near the identity.
+/// Initial operator of start number `start`: random as in its source, or as the kind begins the first
+/// start.
 fn beginning(spec: &OpSpec, shape: Shape, start: u64, key: RngKey) -> Result<Op<f64>, FitError> {
     let key = key.fold("start").fold_index(start);
     let mut op = spec.random::<f64>(shape, key)?;
-    if let (OpSpec::Rotor(rotor), 0) = (spec, start) {
-        let near = RotorSpec { init: RotorInit::NearIdentity, ..*rotor };
-        let near = OpSpec::Rotor(near).random::<f64>(shape, key)?;
+    if let (Some(first), 0) = (kind::of(spec).first_start(), start) {
+        let near = first.random::<f64>(shape, key)?;
         for (to, from) in op.map_mut().params_mut().iter_mut().zip(near.map().params()) {
             to.values.copy_from_slice(from.values);
         }

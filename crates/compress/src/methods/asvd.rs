@@ -12,13 +12,13 @@
 //! Deviations: the code adds 1e-6 to every scale; ranks are given, not searched.
 
 use super::factors::{self, Changes};
-use super::{Fit, FitProblem, Method, SampleRows, check_saves, work};
+use super::{Fit, FitProblem, Method, MethodTraits, SampleRows, check_saves};
 use crate::fit::low_rank::balance;
 use crate::fit::regression::numerics;
+use crate::fit::work;
 use crate::operator_size::rank_bound;
-use crate::{FitError, Size, Unit};
-use linwright_measure::capture::Needs;
-use linwright_ops::Shape;
+use crate::{FitError, Size};
+use linwright_ops::{LowRank, Shape};
 use linwright_tensor::Mat;
 use linwright_tensor::linalg::Components;
 use linwright_train::Control;
@@ -55,6 +55,10 @@ impl Method for AsvdMethod {
         super::with_size(name, size)
     }
 
+    fn traits(&self) -> MethodTraits {
+        factors::traits()
+    }
+
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         check_saves(size)?;
         if (0.0..=1.0).contains(&self.alpha) {
@@ -85,7 +89,7 @@ impl Method for AsvdMethod {
         }
         balance(&mut u, &mut v);
         let dropped = scales.iter().filter(|s| **s == 0.0).count();
-        factors::fitted(problem, (u, v), Changes { dropped, ..Changes::default() })
+        factors::fitted(problem, LowRank::new(u, v), Changes { dropped, ..Changes::default() })
     }
 }
 

@@ -2,10 +2,9 @@
 //!
 //! Source: the BH-m baseline of arXiv:2507.11688: Adam, learning rate 0.01, batch size 256.
 
-use super::{Fit, FitProblem, Method, SampleRows, Training};
+use super::{Fit, FitProblem, Method, MethodTraits, SampleRows, Training};
 use crate::operator_size::operator_for;
 use crate::{FitError, Size, Unit};
-use linwright_measure::capture::Needs;
 use linwright_ops::{BlockHadamardSpec, OpSpec, Shape};
 use linwright_train::Control;
 use schemars::JsonSchema;
@@ -47,6 +46,10 @@ impl Method for BlockHadamardMethod {
 
     fn label(&self, size: Option<Size>) -> String {
         super::with_size(format!("BH{}", self.depth), size)
+    }
+
+    fn traits(&self) -> MethodTraits {
+        self.training.traits(&[Unit::Keep])
     }
 
     fn check(&self, size: Option<Size>) -> Result<(), String> {

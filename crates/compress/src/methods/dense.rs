@@ -4,9 +4,10 @@
 //! ([`crate::fit::Ridge`]); the paper below has a ridge towards zero. Trained: AdamW from a random
 //! start, as in arXiv:2507.11688 (rate 1e-4, weight decay 1e-2, 15 epochs, batches of 256).
 
-use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
+use super::{Fit, FitProblem, How, Method, MethodTraits, SampleRows, Training};
 use crate::fit::Ridge;
-use crate::{FitError, Size, Unit};
+use crate::fit::work;
+use crate::{FitError, Size};
 use linwright_measure::capture::Needs;
 use linwright_ops::{Dense, DenseSpec, Op, OpSpec, Shape};
 use linwright_train::Control;
@@ -51,24 +52,18 @@ impl Method for DenseMethod {
         }
     }
 
-    fn units(&self) -> &'static [Unit] {
-        &[]
+    fn traits(&self) -> MethodTraits {
+        match self.fit {
+            How::Closed => {
+                MethodTraits { ridge: Some(self.ridge), ..MethodTraits::new(Needs::Stats, &[]) }
+            }
+            How::Trained => self.training.traits(&[]),
+        }
     }
 
     fn check(&self, _size: Option<Size>) -> Result<(), String> {
         self.ridge.check()?;
         self.training.check()
-    }
-
-    fn needs(&self) -> Needs {
-        match self.fit {
-            How::Closed => Needs::Stats,
-            How::Trained => Needs::Samples,
-        }
-    }
-
-    fn ridge(&self) -> Option<Ridge> {
-        (self.fit == How::Closed).then_some(self.ridge)
     }
 
     fn parameters(&self, _size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
@@ -80,10 +75,6 @@ impl Method for DenseMethod {
             How::Closed => Ok(work::regression(self.ridge, shape) + work::report(shape)),
             How::Trained => self.training.work(&OpSpec::Dense(DenseSpec {}), shape, rows),
         }
-    }
-
-    fn batch(&self) -> usize {
-        self.training.batch
     }
 
     fn shrunk(&self, _by: usize) -> Self {

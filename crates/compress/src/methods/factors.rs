@@ -1,11 +1,11 @@
 //! Common parts of methods that replace a weight by two factors, computed from sums over its input.
 
-use super::{Fit, FitProblem, FitReport, Shift, missing};
+use super::{Fit, FitProblem, FitReport, MethodTraits, Shift, missing};
 use crate::fit::regression::multiply;
 use crate::fit::spectrum::{Moments, Spectrum};
 use crate::operator_size::low_rank_for;
-use crate::{FitError, Size};
-use linwright_measure::capture::Evidence;
+use crate::{FitError, Size, Unit};
+use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::stats::InputStats;
 use linwright_ops::{LowRank, Op, Shape};
 use linwright_tensor::Mat;
@@ -92,7 +92,10 @@ pub(super) fn projected(
             let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
             Ok(Fit { op: Op::Linear(Box::new(LowRank::new(u, v))), bias_shift, report })
         }
-        _ => fitted(problem, spectrum.factors(rank), changes),
+        _ => {
+            let (u, v) = spectrum.factors(rank);
+            fitted(problem, LowRank::new(u, v), changes)
+        }
     }
 }
 
@@ -138,12 +141,12 @@ pub(super) fn without_data(inp: usize, count: u64, shrinkage: f64) -> usize {
 /// A fit of factors U (out, rank) and V (rank, inp); the bias absorbs what they leave of the mean.
 pub(super) fn fitted(
     problem: &FitProblem<'_>,
-    (u, v): (Mat<f32>, Mat<f32>),
+    factors: LowRank<f32>,
     changes: Changes,
 ) -> Result<Fit, FitError> {
-    let (wide_u, wide_v): (Mat<f64>, Mat<f64>) = (u.cast(), v.cast());
+    let (wide_u, wide_v): (Mat<f64>, Mat<f64>) = (factors.u().cast(), factors.v().cast());
     let a = multiply(wide_u.view().into(), wide_v.view().into());
-    let op = Op::Linear(Box::new(LowRank::new(u, v)));
+    let op = Op::Linear(Box::new(factors));
     let best = if problem.biased() { Shift::Best } else { Shift::Nothing };
     let (report, shift) = problem.judged(&a, best)?;
     let shrinkage = (changes.shrinkage > 0.0).then_some(changes.shrinkage);
@@ -153,21 +156,14 @@ pub(super) fn fitted(
     Ok(Fit { op, bias_shift, report })
 }
 
-/// Common parts of methods with two factors: sizes, data and parameters.
+/// Traits of methods with two factors.
+pub(super) fn traits() -> MethodTraits {
+    MethodTraits { needs_size: true, ..MethodTraits::new(Needs::Inputs, &Unit::ALL) }
+}
+
+/// Common parts of methods with two factors: their parameters, and themselves on a smaller layer.
 macro_rules! two_factors {
     () => {
-        fn units(&self) -> &'static [Unit] {
-            &Unit::ALL
-        }
-
-        fn needs_size(&self) -> bool {
-            true
-        }
-
-        fn needs(&self) -> Needs {
-            Needs::Inputs
-        }
-
         fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
             let rank = rank_bound(factors::given(size, shape)?, shape, None)?;
             Ok(rank * (shape.out + shape.inp))

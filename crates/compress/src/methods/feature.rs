@@ -18,10 +18,10 @@
 //! centred in any slot. Code and paper divide the covariance by N - 1, which changes no factor.
 
 use super::factors;
-use super::{Fit, FitProblem, FitReport, Method, SampleRows, Shift, check_saves, work};
+use super::{Fit, FitProblem, FitReport, Method, MethodTraits, SampleRows, Shift, check_saves};
+use crate::fit::work;
 use crate::operator_size::rank_bound;
-use crate::{FitError, Size, Unit};
-use linwright_measure::capture::Needs;
+use crate::{FitError, Size};
 use linwright_ops::Shape;
 use linwright_tensor::Mat;
 use linwright_train::Control;
@@ -51,6 +51,11 @@ impl Method for FeatureMethod {
         super::with_size(name.to_owned(), size)
     }
 
+    fn traits(&self) -> MethodTraits {
+        let takes_outputs = self.shrinkage == 0.0 && !self.compat;
+        MethodTraits { takes_outputs, ..factors::traits() }
+    }
+
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         check_saves(size)?;
         factors::check_shrinkage(self.shrinkage)
@@ -59,10 +64,6 @@ impl Method for FeatureMethod {
     fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
         self.parameters(size, shape)?;
         Ok(work::spectrum(shape) + work::report(shape))
-    }
-
-    fn takes_outputs(&self) -> bool {
-        self.shrinkage == 0.0 && !self.compat
     }
 
     fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
@@ -102,6 +103,7 @@ mod tests {
     use crate::methods::{
         LowRankMethod, MethodSpec, SvdMethod, SwiftSvdMethod, WhitenedSvdMethod, needs_together,
     };
+    use linwright_measure::capture::Needs;
 
     const SHAPES: [Shape; 2] = [Shape { out: 12, inp: 9 }, Shape { out: 8, inp: 13 }];
 

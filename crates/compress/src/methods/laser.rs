@@ -7,7 +7,8 @@
 //! reduction here is the exact truncation, stored as two factors; the code's is an unseeded random
 //! sketch, multiplied out.
 
-use super::{Fit, FitProblem, FitReport, Method, SampleRows, Shift, work};
+use super::{ComponentUse, Fit, FitProblem, FitReport, Method, MethodTraits, SampleRows, Shift};
+use crate::fit::work;
 use crate::intervention::{
     Decomposition, Done, FusedPart, Intervention, Storage, VendiOptions, cut,
 };
@@ -94,10 +95,30 @@ impl LaserMethod {
 
     /// Whether a cut of this size needs all components of a weight.
     pub fn reads_components(&self, size: Size) -> bool {
+        self.component_use().reads(Some(size))
+    }
+
+    fn component_use(&self) -> ComponentUse {
         let chooses =
             self.intervention.reads_components() && self.decomposition == Decomposition::Exact;
-        (chooses && !self.compat)
-            || (size.needs_values() && self.intervention != Intervention::Zero)
+        if chooses && !self.compat {
+            ComponentUse::Always
+        } else if self.intervention == Intervention::Zero {
+            ComponentUse::Never
+        } else {
+            ComponentUse::OfSize
+        }
+    }
+
+    fn units(&self) -> &'static [Unit] {
+        match self.intervention {
+            Intervention::Dropout => &[Unit::Rate, Unit::Rho, Unit::Keep],
+            Intervention::RankReduction
+            | Intervention::BottomK
+            | Intervention::RandomK
+            | Intervention::Zero
+            | Intervention::Vendi => &Unit::ALL,
+        }
     }
 
     /// The intervention, and the part that it cuts.
@@ -127,31 +148,20 @@ impl Method for LaserMethod {
         self.name()
     }
 
-    fn units(&self) -> &'static [Unit] {
-        match self.intervention {
-            Intervention::Dropout => &[Unit::Rate, Unit::Rho, Unit::Keep],
-            _ => &Unit::ALL,
+    fn traits(&self) -> MethodTraits {
+        let is_zero = self.intervention == Intervention::Zero;
+        MethodTraits {
+            needs_size: !is_zero,
+            units_vary: true,
+            needs_text: false,
+            components: self.component_use(),
+            part: self.part,
+            ..MethodTraits::new(Needs::Stats, self.units())
         }
-    }
-
-    fn needs_size(&self) -> bool {
-        self.intervention != Intervention::Zero
     }
 
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         self.check_with(self.size(size))
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::Stats
-    }
-
-    fn needs_text(&self) -> bool {
-        false
-    }
-
-    fn needs_components(&self, size: Option<Size>) -> bool {
-        self.reads_components(self.size(size))
     }
 
     /// Upper bound: sizes that depend on singular values are known only after the decomposition.
@@ -163,22 +173,20 @@ impl Method for LaserMethod {
             true => size.rank(shape, None)?,
             false => out.min(inp),
         };
+        if self.part.is_some() || !by_rank || rank == 0 {
+            return Ok(dense);
+        }
         let factors = rank * (out + inp);
         Ok(match self.storage {
-            _ if self.part.is_some() => dense,
-            Storage::Factored if by_rank && rank > 0 => factors,
-            Storage::Auto if by_rank && rank > 0 => factors.min(dense),
-            _ => dense,
+            Storage::Factored => factors,
+            Storage::Auto => factors.min(dense),
+            Storage::Dense => dense,
         })
-    }
-
-    fn part(&self) -> Option<FusedPart> {
-        self.part
     }
 
     fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
         let (out, inp) = work::sides(shape);
-        let needed = self.needs_components(size);
+        let needed = self.component_use().reads(size);
         let decomposed = if needed { work::singular(out, inp) } else { 0.0 };
         Ok(decomposed + out * inp * out.min(inp) + work::report(shape))
     }
@@ -190,7 +198,7 @@ impl Method for LaserMethod {
 
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
         let cuttable = self.cuttable(problem.original.to_dense()?, problem.part_rows)?;
-        let needed = self.needs_components(problem.size);
+        let needed = self.component_use().reads(problem.size);
         let components = needed.then(|| problem.components()).transpose()?;
         let size = self.size(problem.size);
         let Done { op, report: cut } = cuttable.finish(cut(

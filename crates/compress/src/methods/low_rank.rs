@@ -16,12 +16,15 @@
 //! baseline of arXiv:2507.11688, which starts from random factors. Numerical notes: sums and
 //! decompositions in double precision.
 
-use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, factors, work};
+use super::{
+    Fit, FitProblem, How, Method, MethodTraits, SampleRows, Training, check_saves, factors,
+};
 use crate::fit::Ridge;
 use crate::fit::low_rank::{Projection, Second};
 use crate::fit::regression::multiply;
 #[cfg(test)]
 use crate::fit::regression::{Inputs, Regression};
+use crate::fit::work;
 use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::{Evidence, Needs};
@@ -62,33 +65,22 @@ impl Method for LowRankMethod {
         }
     }
 
-    fn units(&self) -> &'static [Unit] {
-        &Unit::ALL
-    }
-
-    fn needs_size(&self) -> bool {
-        true
+    fn traits(&self) -> MethodTraits {
+        match self.fit {
+            How::Closed => MethodTraits {
+                needs_size: true,
+                takes_few_samples: true,
+                ridge: Some(self.ridge),
+                ..MethodTraits::new(Needs::Stats, &Unit::ALL)
+            },
+            How::Trained => MethodTraits { needs_size: true, ..self.training.traits(&Unit::ALL) },
+        }
     }
 
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         check_saves(size)?;
         self.ridge.check()?;
         self.training.check()
-    }
-
-    fn needs(&self) -> Needs {
-        match self.fit {
-            How::Closed => Needs::Stats,
-            How::Trained => Needs::Samples,
-        }
-    }
-
-    fn takes_few_samples(&self) -> bool {
-        self.fit == How::Closed
-    }
-
-    fn ridge(&self) -> Option<Ridge> {
-        (self.fit == How::Closed).then_some(self.ridge)
     }
 
     fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
@@ -106,10 +98,6 @@ impl Method for LowRankMethod {
             }
             How::Trained => self.training.work(&OpSpec::LowRank(LowRankSpec { rank }), shape, rows),
         }
-    }
-
-    fn batch(&self) -> usize {
-        self.training.batch
     }
 
     fn shrunk(&self, _by: usize) -> Self {

@@ -9,7 +9,6 @@ mod quality;
 mod trained;
 #[cfg(test)]
 mod trial;
-mod work;
 
 use crate::fit::Ridge;
 use crate::fit::ridge::{self, Pulled};
@@ -29,8 +28,7 @@ use std::sync::Arc;
 
 use quality::Shift;
 
-pub use trained::Training;
-pub use work::SampleRows;
+pub use trained::{SampleRows, Training};
 
 /// A site to be fitted, without its model.
 #[derive(Debug)]
@@ -43,8 +41,8 @@ pub struct FitProblem<'a> {
     pub original: &'a Op<f32>,
     /// Requested size, if any.
     pub size: Option<Size>,
-    /// Captured data, in the form of [`Method::needs`]; none if no text was given, which only
-    /// methods with [`Method::needs_text`] refuse.
+    /// Captured data, in the form of [`MethodTraits::needs`]; none if no text was given,
+    /// which only methods with [`MethodTraits::needs_text`] refuse.
     pub evidence: Option<&'a Evidence>,
     /// Singular components of the weight, or of the part that is cut, if they are known already.
     pub components: Option<&'a Components>,
@@ -56,7 +54,7 @@ pub struct FitProblem<'a> {
     pub ridge: Option<f64>,
     /// Checkpoint of a long fit.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// Output rows of [`Method::part`] in the weight, if the method has one.
+    /// Output rows of [`MethodTraits::part`] in the weight, if the method has one.
     pub part_rows: Option<&'a [usize]>,
 }
 
@@ -227,6 +225,84 @@ pub struct FitReport {
     pub cut: Option<CutReport>,
 }
 
+/// What a method takes and gives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MethodTraits {
+    /// Form of the captured data. Validation samples decide how long, or from which start, a method
+    /// is trained on samples.
+    pub needs: Needs,
+    /// Units in which it takes a size; none if it has a single size.
+    pub units: &'static [Unit],
+    /// Whether it has no standard size, so that one must be given.
+    pub needs_size: bool,
+    /// Whether its units depend on its options, so that messages about them contain its label.
+    pub units_vary: bool,
+    /// Whether its sums may be replaced by the samples where there are fewer of these than input
+    /// features.
+    pub takes_few_samples: bool,
+    /// Whether sums over the outputs of the weight serve it as well as those over its inputs.
+    pub takes_outputs: bool,
+    /// Whether it is fitted to text. Other methods read the weight alone; text only shows their
+    /// error.
+    pub needs_text: bool,
+    /// Whether it reads singular components of the weight.
+    pub components: ComponentUse,
+    /// The part of a fused weight that it changes; all of the weight if absent.
+    pub part: Option<FusedPart>,
+    /// Whether its operator is a matrix.
+    pub is_linear: bool,
+    /// Ridge of its regression, if it has one.
+    pub ridge: Option<Ridge>,
+    /// Batch size of its training; 0 for closed forms.
+    pub batch: usize,
+    /// Smallest side of a layer that is fitted by the same algorithm.
+    pub least_side: usize,
+}
+
+impl MethodTraits {
+    /// A linear method that is fitted to text by a closed form and has these sizes.
+    #[must_use]
+    pub fn new(needs: Needs, units: &'static [Unit]) -> Self {
+        Self {
+            needs,
+            units,
+            needs_size: false,
+            units_vary: false,
+            takes_few_samples: false,
+            takes_outputs: false,
+            needs_text: true,
+            components: ComponentUse::OfSize,
+            part: None,
+            is_linear: true,
+            ridge: None,
+            batch: 0,
+            least_side: 16,
+        }
+    }
+}
+
+/// Whether a method reads all singular components of the weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComponentUse {
+    /// Never.
+    Never,
+    /// For sizes that depend on singular values.
+    OfSize,
+    /// For every size.
+    Always,
+}
+
+impl ComponentUse {
+    /// Whether they are read for a size.
+    pub(crate) fn reads(self, size: Option<Size>) -> bool {
+        match self {
+            Self::Never => false,
+            Self::OfSize => size.is_some_and(|size| size.needs_values()),
+            Self::Always => true,
+        }
+    }
+}
+
 /// A fit algorithm: from captured data to an operator.
 pub trait Method: Clone {
     /// Its name in recipes and on the command line.
@@ -243,65 +319,15 @@ pub trait Method: Clone {
         self.label(size)
     }
 
-    /// Units in which it takes a size; none if it has a single size.
-    fn units(&self) -> &'static [Unit];
+    /// What it takes and gives.
+    fn traits(&self) -> MethodTraits;
 
-    /// Whether it has no standard size, so that one must be given.
-    fn needs_size(&self) -> bool {
-        false
-    }
-
-    /// Checks options, and their agreement with a size that suits [`Self::units`], independently of
+    /// Checks options, and their agreement with a size that suits [`MethodTraits::units`], independently of
     /// a shape.
     ///
     /// # Errors
     /// The option and what is wrong with it, for a message.
     fn check(&self, size: Option<Size>) -> Result<(), String>;
-
-    /// Form of the captured data.
-    fn needs(&self) -> Needs;
-
-    /// Whether its sums may be replaced by the samples where there are fewer of these than input
-    /// features.
-    fn takes_few_samples(&self) -> bool {
-        false
-    }
-
-    /// Whether sums over the outputs of the weight serve it as well as those over its inputs.
-    fn takes_outputs(&self) -> bool {
-        false
-    }
-
-    /// Whether it is fitted to text. Other methods read the weight alone; text only shows their
-    /// error.
-    fn needs_text(&self) -> bool {
-        true
-    }
-
-    /// Whether it reads all singular components of the weight.
-    fn needs_components(&self, size: Option<Size>) -> bool {
-        size.is_some_and(|size| size.needs_values())
-    }
-
-    /// The part of a fused weight that it changes; all of the weight by default.
-    fn part(&self) -> Option<FusedPart> {
-        None
-    }
-
-    /// Whether its operator is a matrix.
-    fn is_linear(&self) -> bool {
-        true
-    }
-
-    /// Whether validation samples decide how long or from which start it is trained.
-    fn needs_validation(&self) -> bool {
-        self.needs() == Needs::Samples
-    }
-
-    /// Ridge of its regression, if it has one.
-    fn ridge(&self) -> Option<Ridge> {
-        None
-    }
 
     /// Number of parameters of the operator for a shape; an upper bound for a size that depends on
     /// singular values.
@@ -315,16 +341,6 @@ pub trait Method: Clone {
     /// # Errors
     /// If there is no operator of this size for this shape.
     fn work(&self, size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError>;
-
-    /// Batch size of its training; irrelevant for closed forms.
-    fn batch(&self) -> usize {
-        0
-    }
-
-    /// Smallest side of a layer that is fitted by the same algorithm.
-    fn least_side(&self) -> usize {
-        16
-    }
 
     /// The same method for a layer with sides divided by `by`, with one pass over its samples, to
     /// measure the speed of the machine.
@@ -357,14 +373,6 @@ pub trait Method: Clone {
 /// Common parts of methods that train one operator; each has its own `spec` and `training`.
 macro_rules! trains_its_spec {
     () => {
-        fn needs(&self) -> Needs {
-            Needs::Samples
-        }
-
-        fn units(&self) -> &'static [Unit] {
-            &[Unit::Keep]
-        }
-
         fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
             Ok(self.spec(size, shape)?.cost(shape)?.parameters)
         }
@@ -376,10 +384,6 @@ macro_rules! trains_its_spec {
             rows: SampleRows,
         ) -> Result<f64, FitError> {
             self.training.work(&self.spec(size, shape)?, shape, rows)
-        }
-
-        fn batch(&self) -> usize {
-            self.training.batch
         }
 
         fn fit(
@@ -439,16 +443,10 @@ macro_rules! methods {
                 match self { $(Self::$variant(method) => method.stream(size),)* }
             }
 
-            /// See [`Method::units`].
+            /// See [`Method::traits`].
             #[must_use]
-            pub fn units(&self) -> &'static [Unit] {
-                match self { $(Self::$variant(method) => method.units(),)* }
-            }
-
-            /// See [`Method::needs_size`].
-            #[must_use]
-            pub fn needs_size(&self) -> bool {
-                match self { $(Self::$variant(method) => method.needs_size(),)* }
+            pub fn traits(&self) -> MethodTraits {
+                match self { $(Self::$variant(method) => method.traits(),)* }
             }
 
             /// Checks options and size independently of a shape.
@@ -460,79 +458,12 @@ macro_rules! methods {
                 match self { $(Self::$variant(method) => method.check(size),)* }
             }
 
-            /// See [`Method::part`].
-            #[must_use]
-            pub fn part(&self) -> Option<FusedPart> {
-                match self { $(Self::$variant(method) => method.part(),)* }
-            }
-
-            /// See [`Method::needs_text`].
-            #[must_use]
-            pub fn needs_text(&self) -> bool {
-                match self { $(Self::$variant(method) => method.needs_text(),)* }
-            }
-
-            /// See [`Method::needs_components`].
-            #[must_use]
-            pub fn needs_components(&self, size: Option<Size>) -> bool {
-                match self { $(Self::$variant(method) => method.needs_components(size),)* }
-            }
-
-            /// See [`Method::is_linear`].
-            #[must_use]
-            pub fn is_linear(&self) -> bool {
-                match self { $(Self::$variant(method) => method.is_linear(),)* }
-            }
-
-            /// See [`Method::needs`].
-            #[must_use]
-            pub fn needs(&self) -> Needs {
-                match self { $(Self::$variant(method) => method.needs(),)* }
-            }
-
-            /// Form of the captured data for a number of training samples of a shape: samples
-            /// instead of sums if these would be larger, and the method takes them.
-            #[must_use]
-            pub fn needs_of(&self, rows: usize, shape: Shape) -> Needs {
-                let takes = match self { $(Self::$variant(method) => method.takes_few_samples(),)* };
-                if takes && (1..shape.inp).contains(&rows) { Needs::Samples } else { self.needs() }
-            }
-
-            /// See [`Method::needs_validation`].
-            #[must_use]
-            pub fn needs_validation(&self) -> bool {
-                match self { $(Self::$variant(method) => method.needs_validation(),)* }
-            }
-
-            /// See [`Method::ridge`].
-            #[must_use]
-            pub fn ridge(&self) -> Option<Ridge> {
-                match self { $(Self::$variant(method) => method.ridge(),)* }
-            }
-
-            /// See [`Method::takes_outputs`].
-            fn takes_outputs(&self) -> bool {
-                match self { $(Self::$variant(method) => method.takes_outputs(),)* }
-            }
-
             /// See [`Method::work`].
             ///
             /// # Errors
             /// As there.
             pub fn work(&self, size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
                 match self { $(Self::$variant(method) => method.work(size, shape, rows),)* }
-            }
-
-            /// See [`Method::batch`].
-            #[must_use]
-            pub fn batch(&self) -> usize {
-                match self { $(Self::$variant(method) => method.batch(),)* }
-            }
-
-            /// See [`Method::least_side`].
-            #[must_use]
-            pub fn least_side(&self) -> usize {
-                match self { $(Self::$variant(method) => method.least_side(),)* }
             }
 
             /// See [`Method::shrunk`].
@@ -604,21 +535,67 @@ pub enum How {
 }
 
 impl MethodSpec {
+    /// See [`MethodTraits::units`].
+    #[must_use]
+    pub fn units(&self) -> &'static [Unit] {
+        self.traits().units
+    }
+
+    /// See [`MethodTraits::needs_size`].
+    #[must_use]
+    pub fn needs_size(&self) -> bool {
+        self.traits().needs_size
+    }
+
+    /// See [`MethodTraits::needs_text`].
+    #[must_use]
+    pub fn needs_text(&self) -> bool {
+        self.traits().needs_text
+    }
+
+    /// See [`MethodTraits::is_linear`].
+    #[must_use]
+    pub fn is_linear(&self) -> bool {
+        self.traits().is_linear
+    }
+
+    /// See [`MethodTraits::part`].
+    #[must_use]
+    pub fn part(&self) -> Option<FusedPart> {
+        self.traits().part
+    }
+
+    /// See [`MethodTraits::needs`].
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        self.traits().needs
+    }
+
+    /// Form of the captured data for a number of training samples of a shape: samples instead of
+    /// sums if these would be larger, and the method takes them.
+    #[must_use]
+    pub fn needs_of(&self, rows: usize, shape: Shape) -> Needs {
+        let MethodTraits { needs, takes_few_samples, .. } = self.traits();
+        let few = takes_few_samples && (1..shape.inp).contains(&rows);
+        if few { Needs::Samples } else { needs }
+    }
+
+    /// Whether validation samples decide how long or from which start it is trained.
+    #[must_use]
+    pub fn needs_validation(&self) -> bool {
+        self.needs() == Needs::Samples
+    }
+
     /// Checks that the method has a size, independently of a shape.
     ///
     /// # Errors
     /// [`SizeError`] for a number out of range, a unit that the method does not have, or a missing
     /// size.
     pub fn check_size(&self, size: Option<Size>) -> Result<(), SizeError> {
-        let takes = self.units();
-        let method = match self {
-            // It is the operator, or the intervention, that has sizes.
-            Self::Structured(structured) => structured.label(None),
-            Self::Laser(laser) => laser.label(None),
-            other => other.id().to_owned(),
-        };
+        let MethodTraits { units: takes, needs_size, units_vary, .. } = self.traits();
+        let method = if units_vary { self.label(None) } else { self.id().to_owned() };
         match size {
-            None if self.needs_size() => Err(SizeError::Missing { method, takes }),
+            None if needs_size => Err(SizeError::Missing { method, takes }),
             None => Ok(()),
             Some(size) if !takes.contains(&size.unit()) => {
                 Err(SizeError::Unit { method, size, takes })
@@ -643,7 +620,7 @@ pub fn needs_together(sites: &[(&MethodSpec, Shape)], rows: usize) -> Vec<Needs>
     let needs = sites.iter().map(|(method, shape)| method.needs_of(rows, *shape));
     let needs: Vec<Needs> = needs.collect();
     let takes = |((method, _), needs): (&(&MethodSpec, Shape), &Needs)| {
-        *needs == Needs::Inputs && method.takes_outputs()
+        *needs == Needs::Inputs && method.traits().takes_outputs
     };
     // Multiply-adds per row: an output and its square, against the square of the input.
     let of_outputs = |(_, Shape { out, inp }): &(&MethodSpec, Shape)| out * inp + out * out / 2;

@@ -7,10 +7,10 @@
 //! Not a method to use: any fit must beat it.
 
 use super::factors::{self, Changes};
-use super::{Fit, FitProblem, FitReport, Method, SampleRows, check_saves, relative, work};
+use super::{Fit, FitProblem, FitReport, Method, MethodTraits, SampleRows, check_saves, relative};
+use crate::fit::work;
 use crate::operator_size::rank_bound;
-use crate::{FitError, Size, Unit};
-use linwright_measure::capture::Needs;
+use crate::{FitError, Size};
 use linwright_ops::{LowRank, Op, Shape};
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Write, product};
@@ -33,12 +33,12 @@ impl Method for RandomMethod {
         super::with_size(Self::ID.to_owned(), size)
     }
 
-    fn check(&self, size: Option<Size>) -> Result<(), String> {
-        check_saves(size)
+    fn traits(&self) -> MethodTraits {
+        MethodTraits { needs_text: false, ..factors::traits() }
     }
 
-    fn needs_text(&self) -> bool {
-        false
+    fn check(&self, size: Option<Size>) -> Result<(), String> {
+        check_saves(size)
     }
 
     fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
@@ -58,7 +58,7 @@ impl Method for RandomMethod {
         };
         let (u, v): (Mat<f64>, Mat<f64>) = (factor(out, rank), factor(rank, inp));
         if problem.evidence.is_some() {
-            return factors::fitted(problem, (u.cast(), v.cast()), Changes::default());
+            return factors::fitted(problem, LowRank::new(u.cast(), v.cast()), Changes::default());
         }
         let mut away = weight.clone();
         product(-1.0, u.view().into(), v.view().into(), away.view_mut(), Write::Add);

@@ -4,10 +4,9 @@
 //! there, the hidden width is that of the input even if the output is narrower (keys and values),
 //! unless given: 895 parameters for 2048 -> 2048, 1,076 for 2048 -> 512.
 
-use super::{Fit, FitProblem, Method, SampleRows, Training};
+use super::{Fit, FitProblem, Method, MethodTraits, SampleRows, Training};
 use crate::operator_size::operator_for;
 use crate::{FitError, Size, Unit};
-use linwright_measure::capture::Needs;
 use linwright_ops::{OpSpec, RotorNetworkSpec, Shape};
 use linwright_train::Control;
 use schemars::JsonSchema;
@@ -41,8 +40,8 @@ impl Method for RotorMethod {
         super::with_size(Self::ID.to_owned(), size)
     }
 
-    fn is_linear(&self) -> bool {
-        false
+    fn traits(&self) -> MethodTraits {
+        MethodTraits { is_linear: false, ..self.training.traits(&[Unit::Keep]) }
     }
 
     fn check(&self, size: Option<Size>) -> Result<(), String> {

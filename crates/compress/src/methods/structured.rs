@@ -3,10 +3,12 @@
 //! Closed form if the kind has one, otherwise alternating least squares or training with several
 //! starts: see [`crate::fit`].
 
-use super::{Fit, FitProblem, Method, SampleRows, work};
+use super::{Fit, FitProblem, Method, MethodTraits, SampleRows};
+use crate::fit::kind::{self, Timing};
+use crate::fit::work;
 use crate::fit::{FitOptions, Ridge, Target, fit_operator};
 use crate::operator_size::{operator_for, units_of};
-use crate::{FitError, Size, Unit};
+use crate::{FitError, Size};
 use linwright_measure::capture::Needs;
 use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::Scalar;
@@ -67,24 +69,29 @@ impl Method for StructuredMethod {
     const SUMMARY: &'static str = "any linear operator, in closed form, by alternating least squares or by L-BFGS, as its kind is fitted";
 
     fn label(&self, size: Option<Size>) -> String {
-        let kind = match &self.operator {
-            OpSpec::Sum(sum) => joined(&sum.terms, "+"),
-            OpSpec::Product(product) => joined(&product.factors, "*"),
-            operator => operator.kind().to_owned(),
+        let kind = if let OpSpec::Sum(sum) = &self.operator {
+            joined(&sum.terms, "+")
+        } else if let OpSpec::Product(product) = &self.operator {
+            joined(&product.factors, "*")
+        } else {
+            self.operator.kind().to_owned()
         };
         super::with_size(kind, size)
     }
 
-    fn units(&self) -> &'static [Unit] {
-        units_of(&self.operator)
+    fn traits(&self) -> MethodTraits {
+        MethodTraits {
+            units_vary: true,
+            ridge: Some(self.ridge),
+            least_side: kind::of(&self.operator).timing().least_side,
+            ..MethodTraits::new(Needs::Stats, units_of(&self.operator))
+        }
     }
 
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         if !self.operator.is_linear() {
-            let instead = match self.operator {
-                OpSpec::RotorNetwork(_) => "; use method rotor",
-                _ => "",
-            };
+            let has_method = matches!(self.operator, OpSpec::RotorNetwork(_));
+            let instead = if has_method { "; use method rotor" } else { "" };
             return Err(format!("has a {}, which is not linear{instead}", self.operator.kind()));
         }
         super::check_saves(size)?;
@@ -96,14 +103,6 @@ impl Method for StructuredMethod {
         }
     }
 
-    fn needs(&self) -> Needs {
-        Needs::Stats
-    }
-
-    fn ridge(&self) -> Option<Ridge> {
-        Some(self.ridge)
-    }
-
     fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
         Ok(self.spec(size, shape, None)?.cost(shape)?.parameters)
     }
@@ -112,24 +111,19 @@ impl Method for StructuredMethod {
         work::structured(&self.spec(size, shape, None)?, shape, self.starts, self.iterations)
     }
 
-    fn least_side(&self) -> usize {
-        work::least_side(&self.operator)
-    }
-
     fn shrunk(&self, by: usize) -> Self {
         // The times of a start and of an iteration are measured and multiplied: the number of
         // iterations until convergence depends on the target, so a fit of random numbers would not
-        // predict it. Starts of circulants run in parallel.
-        let circulant = matches!(self.operator, OpSpec::CirculantDiagonal(_));
-        let starts = if circulant { self.starts } else { 1 };
-        let iterations = self.iterations.min(work::timed_iterations(&self.operator));
-        Self { operator: work::shrunk(&self.operator, by), starts, iterations, ..*self }
+        // predict it.
+        let Timing { iterations, parallel_starts, .. } = kind::of(&self.operator).timing();
+        let starts = if parallel_starts { self.starts } else { 1 };
+        let iterations = self.iterations.min(iterations);
+        Self { operator: self.operator.shrunk(by), starts, iterations, ..*self }
     }
 
     fn brief(&self) -> Option<Self> {
-        // The first sweep of a sum is a complete fit of each term, as are all later ones.
-        let sum = matches!(self.operator, OpSpec::Sum(_));
-        (!sum).then(|| Self { iterations: 1, ..self.clone() })
+        let even = kind::of(&self.operator).timing().even;
+        (!even).then(|| Self { iterations: 1, ..self.clone() })
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {

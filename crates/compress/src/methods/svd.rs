@@ -12,10 +12,13 @@
 //! the true weight; the released code decomposes a random matrix. Bias: see above.
 
 use super::factors::{self, Changes};
-use super::{Fit, FitProblem, FitReport, Method, SampleRows, check_saves, relative, work};
+use super::{
+    ComponentUse, Fit, FitProblem, FitReport, Method, MethodTraits, SampleRows, check_saves,
+    relative,
+};
+use crate::fit::work;
 use crate::operator_size::rank_bound;
-use crate::{FitError, Size, Unit};
-use linwright_measure::capture::Needs;
+use crate::{FitError, Size};
 use linwright_ops::{LowRank, Op, Shape};
 use linwright_train::Control;
 use schemars::JsonSchema;
@@ -37,16 +40,12 @@ impl Method for SvdMethod {
         super::with_size(Self::ID.to_owned(), size)
     }
 
+    fn traits(&self) -> MethodTraits {
+        MethodTraits { needs_text: false, components: ComponentUse::Always, ..factors::traits() }
+    }
+
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         check_saves(size)
-    }
-
-    fn needs_text(&self) -> bool {
-        false
-    }
-
-    fn needs_components(&self, _size: Option<Size>) -> bool {
-        true
     }
 
     fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
@@ -60,7 +59,7 @@ impl Method for SvdMethod {
         let rank = factors::rank(&FitProblem { components: Some(&components), ..*problem })?;
         let (u, v) = components.chosen(&(0..rank).collect::<Vec<_>>());
         if problem.evidence.is_some() {
-            return factors::fitted(problem, (u, v), Changes::default());
+            return factors::fitted(problem, LowRank::new(u, v), Changes::default());
         }
         let power = |values: &[f64]| values.iter().map(|s| s * s).sum::<f64>();
         let error = relative(power(&components.values[rank..]), power(&components.values));

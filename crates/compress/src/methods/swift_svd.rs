@@ -12,10 +12,10 @@
 //! the output, which sites with the same input share; the bias; ranks are given, not allocated.
 
 use super::factors;
-use super::{Fit, FitProblem, Method, SampleRows, check_saves, work};
+use super::{Fit, FitProblem, Method, MethodTraits, SampleRows, check_saves};
+use crate::fit::work;
 use crate::operator_size::rank_bound;
-use crate::{FitError, Size, Unit};
-use linwright_measure::capture::Needs;
+use crate::{FitError, Size};
 use linwright_ops::Shape;
 use linwright_train::Control;
 use schemars::JsonSchema;
@@ -41,6 +41,10 @@ impl Method for SwiftSvdMethod {
         super::with_size(Self::ID.to_owned(), size)
     }
 
+    fn traits(&self) -> MethodTraits {
+        MethodTraits { takes_outputs: self.shrinkage == 0.0, ..factors::traits() }
+    }
+
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         check_saves(size)?;
         factors::check_shrinkage(self.shrinkage)
@@ -49,10 +53,6 @@ impl Method for SwiftSvdMethod {
     fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
         self.parameters(size, shape)?;
         Ok(work::spectrum(shape) + work::report(shape))
-    }
-
-    fn takes_outputs(&self) -> bool {
-        self.shrinkage == 0.0
     }
 
     fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {

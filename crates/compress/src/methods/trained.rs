@@ -1,7 +1,9 @@
 //! Training of any operator on samples of a site, by explicit forward and backward.
 
-use super::{Fit, FitProblem, FitReport, SampleRows, relative, work};
-use crate::FitError;
+use super::{Fit, FitProblem, FitReport, MethodTraits, relative};
+use crate::fit::work;
+use crate::{FitError, Unit};
+use linwright_measure::capture::Needs;
 use linwright_measure::samples::{Samples, gather, power};
 use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, MatRef, RngKey};
@@ -13,6 +15,15 @@ use serde::{Deserialize, Serialize};
 
 /// Operations of Adam per parameter, in multiply-adds.
 const ADAM: f64 = 10.0;
+
+/// Numbers of samples of a trained fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleRows {
+    /// Training samples.
+    pub train: usize,
+    /// Validation samples.
+    pub validation: usize,
+}
 
 /// Options of training: Adam on the mean squared error with a cosine schedule; the parameters with
 /// the least validation error are kept.
@@ -57,6 +68,11 @@ impl Training {
             return Err(format!("has training.weight_decay {weight_decay}, expected 0 or more"));
         }
         Ok(())
+    }
+
+    /// Those of a method that is trained and has these sizes.
+    pub(super) fn traits(&self, units: &'static [Unit]) -> MethodTraits {
+        MethodTraits { batch: self.batch, ..MethodTraits::new(Needs::Samples, units) }
     }
 
     /// Multiply-adds of a training: forward and backward (twice as many) for every sample, Adam for

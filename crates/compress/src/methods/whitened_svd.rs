@@ -20,13 +20,13 @@
 //! second are part of this method. `eigen` is the standard since it needs no such change.
 
 use super::factors::{self, Changes};
-use super::{Fit, FitProblem, Method, SampleRows, check_saves, work};
+use super::{Fit, FitProblem, Method, MethodTraits, SampleRows, check_saves};
 use crate::fit::low_rank::{self, balance, truncated};
 use crate::fit::regression::{Inputs, Regression, mean_moment, multiply};
+use crate::fit::work;
 use crate::operator_size::rank_bound;
-use crate::{FitError, Size, Unit};
-use linwright_measure::capture::Needs;
-use linwright_ops::Shape;
+use crate::{FitError, Size};
+use linwright_ops::{LowRank, Shape};
 use linwright_tensor::Mat;
 use linwright_tensor::linalg::Cholesky;
 use linwright_train::Control;
@@ -84,6 +84,10 @@ impl Method for WhitenedSvdMethod {
         super::with_size(name.to_owned(), size)
     }
 
+    fn traits(&self) -> MethodTraits {
+        factors::traits()
+    }
+
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         check_saves(size)?;
         factors::check_shrinkage(self.shrinkage)
@@ -134,7 +138,7 @@ impl Method for WhitenedSvdMethod {
                 (u, v)
             }
         };
-        factors::fitted(problem, (u.cast(), v.cast()), changes)
+        factors::fitted(problem, LowRank::new(u.cast(), v.cast()), changes)
     }
 }
 

@@ -269,7 +269,7 @@ fn fit_site(
     });
     let began = monitor.seconds();
     let components = match context.components {
-        Some(store) if edit.method.needs_components(edit.size) => {
+        Some(store) if edit.method.traits().components.reads(edit.size) => {
             let weight = Cuttable::new(weight_of(slot)?, part_rows).weight;
             Some(components_of(store, site, &weight)?)
         }

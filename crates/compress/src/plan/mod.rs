@@ -94,7 +94,7 @@ impl Plan {
 
     /// Whether ridges are chosen in a pass before the one that counts.
     pub(crate) fn chooses_ridges(&self) -> bool {
-        let is_automatic = |edit: &Edit| edit.method.ridge() == Some(Ridge::Auto);
+        let is_automatic = |edit: &Edit| edit.method.traits().ridge == Some(Ridge::Auto);
         !self.needs_validation() && self.edits.iter().any(is_automatic)
     }
 

@@ -23,11 +23,12 @@
 //! # Ok::<(), linwright_ops::OpError>(())
 //! ```
 
-use super::OpSpec;
 use super::columns::{RowBlocks, columns_of, padded_columns_of};
 use super::row_pieces::{self, Block};
+use super::{OpSpec, divisors};
 use crate::{
-    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+    Backward, KindOptions, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
+    Workspace,
 };
 use linwright_tensor::kernels::gemm::{ColumnBlocks, Destination, Direction, Order, Write};
 use linwright_tensor::kernels::hadamard;
@@ -266,6 +267,35 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
 }
 
 impl<T: Scalar> LinearOp<T> for BlockHadamard<T> {}
+
+impl KindOptions for BlockHadamardSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    /// BH2: the default, BH1, mixes no blocks.
+    fn standard() -> Self {
+        Self { depth: 2, ..Self::default() }
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        let depth = self.depth;
+        // Inner maps have the next power of two as their width.
+        let padded = if depth > 1 { shape.inp.next_power_of_two() } else { shape.inp };
+        let inner = divisors::powers_of_two(if depth > 1 { padded } else { 1 });
+        let of_block = |block: usize| {
+            divisors::common(Shape { inp: padded, ..shape }).map(move |blocks| Self {
+                depth,
+                block,
+                blocks: Some(blocks),
+            })
+        };
+        inner.flat_map(of_block).collect()
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        Self { blocks: self.blocks.map(|blocks| (blocks / by).max(1)), ..*self }
+    }
+}
 
 impl<T: Scalar> Structured<T> for BlockHadamard<T> {
     type Spec = BlockHadamardSpec;

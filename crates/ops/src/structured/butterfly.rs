@@ -32,8 +32,8 @@ use super::OpSpec;
 use super::columns::{RowBlocks, columns_of};
 use super::row_pieces::{self, Block};
 use crate::{
-    Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
-    Tape, Workspace,
+    Backward, Invertible, KindOptions, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape,
+    Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::butterfly::{
     Factors, SingularPair, add_gradient_of_turns, apply, apply_reversed, back, inverses,
@@ -222,6 +222,29 @@ impl<T: Scalar> Invertible<T> for Butterfly<T> {
         }
         let (log_abs, sign) = log_abs_det(&self.values).map_err(singular)?;
         Ok(LogDet { log_abs, sign })
+    }
+}
+
+/// Largest number of factors of a size, relative to those that connect all features once: more are
+/// slow to fit and gain little.
+const CYCLES: usize = 2;
+
+impl KindOptions for ButterflySpec {
+    const EXPORTED: bool = false;
+    const COUNTS_INDICES: bool = false;
+
+    fn standard() -> Self {
+        Self::default()
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        let most = CYCLES * shape.out.max(2).ilog2() as usize;
+        (1..=most).map(|factors| Self { factors: Some(factors), ..*self }).collect()
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        let fewer = |factors: usize| factors.saturating_sub(by.ilog2() as usize).max(1);
+        Self { factors: self.factors.map(fewer), ..*self }
     }
 }
 

@@ -9,6 +9,32 @@ pub(super) fn total(children: Vec<(&OpSpec, Shape)>, count: fn(&OpSpec, Shape) -
     children.into_iter().fold(0, |all, (spec, shape)| all.saturating_add(count(spec, shape)))
 }
 
+/// Children of all sizes: those of the last one that has several, next to the others as they are.
+/// The given ones if none has several.
+pub(super) fn sizes(children: &[OpSpec], shapes: &[Shape]) -> Vec<Vec<OpSpec>> {
+    for (place, (child, shape)) in children.iter().zip(shapes).enumerate().rev() {
+        let sizes = child.sizes(*shape);
+        if sizes.len() > 1 {
+            let put = |child: OpSpec| {
+                let mut children = children.to_vec();
+                children[place] = child;
+                children
+            };
+            return sizes.into_iter().map(put).collect();
+        }
+    }
+    vec![children.to_vec()]
+}
+
+/// Children with another rank of the last one that has a rank; none if none has.
+pub(super) fn with_rank(children: &[OpSpec], rank: usize) -> Option<Vec<OpSpec>> {
+    let ranked = |(place, child): (usize, &OpSpec)| Some((place, child.with_rank(rank)?));
+    let (place, ranked) = children.iter().enumerate().rev().find_map(ranked)?;
+    let mut children = children.to_vec();
+    children[place] = ranked;
+    Some(children)
+}
+
 /// Kind, shape and the word for a child: `term` or `factor`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parent {
@@ -54,12 +80,13 @@ impl Parent {
     /// Errors of the children's checks, with their nested names.
     pub(super) fn check<T: Scalar>(self, children: &[Op<T>]) -> Result<(), OpError> {
         for (k, child) in children.iter().enumerate() {
-            child.map().check().map_err(|error| match error {
-                OpError::InvalidValues { name, reason, .. } => {
+            child.map().check().map_err(|error| {
+                if let OpError::InvalidValues { name, reason, .. } = error {
                     let name = self.name(k, &name);
                     OpError::InvalidValues { kind: self.kind, name, reason }
+                } else {
+                    error
                 }
-                other => other,
             })?;
         }
         Ok(())

@@ -34,8 +34,8 @@
 use super::OpSpec;
 use super::circulant_parameters::{Parameters, Values, numbers, reciprocal};
 use crate::{
-    Backward, Buffer, BufferMut, Grads, Invertible, LinearOp, LogDet, Map, Op, OpError, Param,
-    ParamMut, Shape, Structured, Tape, Workspace,
+    Backward, Buffer, BufferMut, Grads, Invertible, KindOptions, LinearOp, LogDet, Map, Op,
+    OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::circulant::{
     CirculantChain, CyclicTransform, dense, log_of_product,
@@ -461,6 +461,26 @@ fn floored(mut spectrum: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
         }
     }
     spectrum
+}
+
+/// Largest number of diagonals of a size: more are slow to fit and gain little.
+const DIAGONALS: usize = 16;
+
+impl KindOptions for CirculantDiagonalSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = true;
+
+    fn standard() -> Self {
+        Self::default()
+    }
+
+    fn sizes(&self, _shape: Shape) -> Vec<Self> {
+        (1..=DIAGONALS).map(|factors| Self { factors, ..*self }).collect()
+    }
+
+    fn shrunk(&self, _by: usize) -> Self {
+        *self
+    }
 }
 
 impl<T: Scalar> Structured<T> for CirculantDiagonal<T> {

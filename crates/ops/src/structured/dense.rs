@@ -8,7 +8,8 @@
 
 use super::OpSpec;
 use crate::{
-    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+    Backward, KindOptions, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
+    Workspace,
 };
 use linwright_tensor::kernels::gemm::{Arg, Weight, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
@@ -119,6 +120,23 @@ impl<T: Scalar> Map<T> for Dense<T> {
 impl<T: Scalar> LinearOp<T> for Dense<T> {
     fn to_dense(&self) -> Mat<T> {
         self.weight.as_ref().clone()
+    }
+}
+
+impl KindOptions for DenseSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    fn standard() -> Self {
+        Self {}
+    }
+
+    fn sizes(&self, _shape: Shape) -> Vec<Self> {
+        vec![*self]
+    }
+
+    fn shrunk(&self, _by: usize) -> Self {
+        *self
     }
 }
 

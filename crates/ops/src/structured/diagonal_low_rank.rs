@@ -26,8 +26,8 @@
 use super::initial::as_of_linear;
 use super::{LowRank, OpSpec};
 use crate::{
-    Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
-    Tape, Workspace,
+    Backward, Invertible, KindOptions, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape,
+    Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::diagonal::{add_gradient, add_scaled};
 use linwright_tensor::kernels::gemm::{Write, linear, product};
@@ -206,6 +206,28 @@ impl<T: Scalar> Invertible<T> for DiagonalLowRank<T> {
         let negative = reciprocals.iter().filter(|value| **value < 0.0).count();
         let turn = if negative.is_multiple_of(2) { 1.0 } else { -1.0 };
         Ok(LogDet { log_abs: log_abs - of_diagonal, sign: sign * turn })
+    }
+}
+
+impl KindOptions for DiagonalLowRankSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    fn standard() -> Self {
+        Self { rank: 64 }
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        (0..=shape.largest_rank()).map(|rank| Self { rank }).collect()
+    }
+
+    fn with_rank(&self, rank: usize) -> Option<Self> {
+        Some(Self { rank })
+    }
+
+    /// Rank 0 stays, since it has a closed form.
+    fn shrunk(&self, by: usize) -> Self {
+        Self { rank: self.rank.div_ceil(by) }
     }
 }
 

@@ -18,6 +18,17 @@ pub(super) fn common_near_root(shape: Shape) -> usize {
     nearest(a, shape.inp)
 }
 
+/// Common divisors of both sides, ascending.
+pub(super) fn common(shape: Shape) -> impl Iterator<Item = usize> + Clone {
+    let Shape { out, inp } = shape;
+    (1..=out.min(inp)).filter(move |k| out.is_multiple_of(*k) && inp.is_multiple_of(*k))
+}
+
+/// Powers of two up to `most`, at least the first.
+pub(super) fn powers_of_two(most: usize) -> impl Iterator<Item = usize> {
+    (0..=most.max(1).ilog2()).map(|power| 1usize << power)
+}
+
 /// The divisor of `n` nearest to the square root of `square`, by ratio; the smaller one for ties.
 /// One if `n` exceeds the largest operator: a file could otherwise request an endless search.
 fn nearest(n: usize, square: usize) -> usize {

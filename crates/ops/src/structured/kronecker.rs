@@ -29,7 +29,8 @@ use super::initial::as_of_linear;
 use super::row_pieces::{self, Block, block_rows};
 use super::{OpSpec, divisors};
 use crate::{
-    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+    Backward, KindOptions, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
+    Workspace,
 };
 use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread as multiply};
 use linwright_tensor::kernels::transpose::from_columns;
@@ -313,6 +314,26 @@ impl<T: Scalar> Map<T> for Kronecker<T> {
 }
 
 impl<T: Scalar> LinearOp<T> for Kronecker<T> {}
+
+impl KindOptions for KroneckerSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    fn standard() -> Self {
+        Self::default()
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        let of_terms = |terms| Self { terms, ..*self };
+        let term = <Kronecker<f32> as Structured<f32>>::numbers(&of_terms(1), shape);
+        let most = shape.dense_parameters() as u64 / term.max(1);
+        (1..=most.max(1) as usize).map(of_terms).collect()
+    }
+
+    fn shrunk(&self, _by: usize) -> Self {
+        Self { left: None, ..*self }
+    }
+}
 
 impl<T: Scalar> Structured<T> for Kronecker<T> {
     type Spec = KroneckerSpec;

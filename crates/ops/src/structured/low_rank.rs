@@ -11,7 +11,8 @@
 
 use super::OpSpec;
 use crate::{
-    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+    Backward, KindOptions, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
+    Workspace,
 };
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
@@ -140,6 +141,27 @@ impl<T: Scalar> Map<T> for LowRank<T> {
 }
 
 impl<T: Scalar> LinearOp<T> for LowRank<T> {}
+
+impl KindOptions for LowRankSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    fn standard() -> Self {
+        Self { rank: 64 }
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        (1..=shape.largest_rank()).map(|rank| Self { rank }).collect()
+    }
+
+    fn with_rank(&self, rank: usize) -> Option<Self> {
+        Some(Self { rank })
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        Self { rank: (self.rank / by).max(1) }
+    }
+}
 
 impl<T: Scalar> Structured<T> for LowRank<T> {
     type Spec = LowRankSpec;

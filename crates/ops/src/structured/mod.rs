@@ -1,6 +1,6 @@
 //! The registry of operators. A new one is a file here and a line of the list below.
 
-use crate::{LinearOp, Map, Op, OpError, Shape, Structured, parameter_count};
+use crate::{KindOptions, LinearOp, Map, Op, OpError, Shape, Structured, parameter_count};
 use linwright_tensor::{RngKey, Scalar};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -156,6 +156,83 @@ macro_rules! operators {
                 }
             }
 
+            /// See [`KindOptions::standard`]; none if there is no kind of this name.
+            #[must_use]
+            pub fn standard(kind: &str) -> Option<Self> {
+                $(if kind == <$name<f32> as Structured<f32>>::KIND {
+                    return Some(Self::$name(KindOptions::standard()));
+                })*
+                None
+            }
+
+            /// See [`KindOptions::EXPORTED`]; false for an external operator.
+            #[must_use]
+            pub fn is_exported(&self) -> bool {
+                match self {
+                    $(Self::$name(_) => {
+                        <<$name<f32> as Structured<f32>>::Spec as KindOptions>::EXPORTED
+                    })*
+                    Self::External { .. } => false,
+                }
+            }
+
+            /// Kinds of [`KindOptions::EXPORTED`], in the order of the list.
+            #[must_use]
+            pub fn exported_kinds() -> Vec<&'static str> {
+                let mut kinds = Vec::new();
+                $(if <<$name<f32> as Structured<f32>>::Spec as KindOptions>::EXPORTED {
+                    kinds.push(<$name<f32> as Structured<f32>>::KIND);
+                })*
+                kinds
+            }
+
+            /// See [`KindOptions::COUNTS_INDICES`]; false for an external operator.
+            #[must_use]
+            pub fn counts_indices(&self) -> bool {
+                match self {
+                    $(Self::$name(_) => {
+                        <<$name<f32> as Structured<f32>>::Spec as KindOptions>::COUNTS_INDICES
+                    })*
+                    Self::External { .. } => false,
+                }
+            }
+
+            /// See [`KindOptions::sizes`]; an external operator has one size.
+            #[must_use]
+            pub fn sizes(&self, shape: Shape) -> Vec<Self> {
+                match self {
+                    $(Self::$name(spec) => spec.sizes(shape).into_iter().map(Self::$name).collect(),)*
+                    Self::External { .. } => vec![self.clone()],
+                }
+            }
+
+            /// See [`KindOptions::with_rank`]; none for an external operator.
+            #[must_use]
+            pub fn with_rank(&self, rank: usize) -> Option<Self> {
+                match self {
+                    $(Self::$name(spec) => spec.with_rank(rank).map(Self::$name),)*
+                    Self::External { .. } => None,
+                }
+            }
+
+            /// See [`KindOptions::shrunk`]; an external operator stays as it is.
+            #[must_use]
+            pub fn shrunk(&self, by: usize) -> Self {
+                match self {
+                    $(Self::$name(spec) => Self::$name(spec.shrunk(by)),)*
+                    Self::External { .. } => self.clone(),
+                }
+            }
+
+            /// See [`KindOptions::nested`]; empty for an external operator.
+            #[must_use]
+            pub fn nested(&self) -> &[Self] {
+                match self {
+                    $(Self::$name(spec) => spec.nested(),)*
+                    Self::External { .. } => &[],
+                }
+            }
+
             /// An operator with random parameters, with the distribution of its source.
             ///
             /// # Errors
@@ -257,26 +334,15 @@ impl OpSpec {
         Ok(Cost { spec: map.spec(), parameters, keep, macs_per_row: map.macs_per_row() })
     }
 
-    /// The nested operators.
-    fn children(&self) -> &[Self] {
-        if let Self::Sum(spec) = self {
-            &spec.terms
-        } else if let Self::Product(spec) = self {
-            &spec.factors
-        } else {
-            &[]
-        }
-    }
-
     /// Nesting depth: 1 without nested operators.
     #[must_use]
     pub fn depth(&self) -> usize {
-        1 + self.children().iter().map(Self::depth).max().unwrap_or(0)
+        1 + self.nested().iter().map(Self::depth).max().unwrap_or(0)
     }
 
     /// Number of operators, itself included.
     fn operators(&self) -> usize {
-        1 + self.children().iter().map(Self::operators).sum::<usize>()
+        1 + self.nested().iter().map(Self::operators).sum::<usize>()
     }
 
     /// Checks the limits of nesting and composition: a file could request any.
@@ -323,7 +389,7 @@ impl OpSpec {
         if let Self::External { name } = self {
             return Some(name);
         }
-        self.children().iter().find_map(Self::external)
+        self.nested().iter().find_map(Self::external)
     }
 }
 
@@ -426,6 +492,34 @@ mod tests {
         for (spec, shape) in OpSpec::examples() {
             let op = spec.random::<f32>(shape, RngKey::new(0)).unwrap();
             assert_eq!(spec.is_linear(), matches!(op, Op::Linear(_)), "{}", spec.kind());
+        }
+    }
+
+    #[test]
+    fn every_kind_has_sizes_a_standard_and_smaller_options() {
+        let square = |side| Shape { out: side, inp: side };
+        let builds = |spec: &OpSpec, side| spec.random::<f32>(square(side), RngKey::new(0)).is_ok();
+        for kind in OpSpec::KINDS {
+            let standard = OpSpec::standard(kind).unwrap();
+            let (sizes, half) = (standard.sizes(square(64)), standard.shrunk(2));
+            assert!(sizes.iter().chain([&standard, &half]).all(|spec| spec.kind() == *kind));
+            assert!(sizes.iter().any(|spec| builds(spec, 64)), "{kind} has no size");
+            assert!(builds(&standard, 64) && builds(&half, 32), "{standard:?}, {half:?}");
+        }
+        assert_eq!(OpSpec::standard("no_such_kind"), None);
+    }
+
+    #[test]
+    fn options_that_have_a_rank_or_operators_inside_say_so() {
+        let standard = OpSpec::KINDS.iter().filter_map(|kind| OpSpec::standard(kind));
+        for spec in standard.chain(OpSpec::examples().into_iter().map(|(spec, _)| spec)) {
+            let json = serde_json::to_string(&spec).unwrap();
+            assert_eq!(json.matches("\"kind\"").count(), spec.operators(), "{json}");
+            let Some(ranked) = spec.with_rank(5) else {
+                assert!(!json.contains("\"rank\""), "{json}");
+                continue;
+            };
+            assert!(serde_json::to_string(&ranked).unwrap().contains("\"rank\":5"), "{ranked:?}");
         }
     }
 

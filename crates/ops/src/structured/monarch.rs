@@ -29,7 +29,8 @@ use super::initial::as_of_linear;
 use super::row_pieces::{self, Block};
 use super::{OpSpec, divisors};
 use crate::{
-    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+    Backward, KindOptions, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
+    Workspace,
 };
 use linwright_tensor::kernels::gemm::{ColumnBlocks, Destination, Direction, Order, Write};
 use linwright_tensor::kernels::transpose::from_columns;
@@ -192,6 +193,23 @@ impl<T: Scalar> Map<T> for Monarch<T> {
 }
 
 impl<T: Scalar> LinearOp<T> for Monarch<T> {}
+
+impl KindOptions for MonarchSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    fn standard() -> Self {
+        Self::default()
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        divisors::common(shape).map(|blocks| Self { blocks: Some(blocks) }).collect()
+    }
+
+    fn shrunk(&self, _by: usize) -> Self {
+        Self { blocks: None }
+    }
+}
 
 impl<T: Scalar> Structured<T> for Monarch<T> {
     type Spec = MonarchSpec;

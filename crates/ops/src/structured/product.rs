@@ -23,11 +23,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::OpSpec;
-use super::children::{Parent, total};
+use super::children::{self, Parent, total};
+use super::{BlockHadamardSpec, OpSpec, RotorSpec};
 use crate::{
-    Backward, Buffer, BufferMut, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut,
-    Shape, Structured, Tape, Workspace,
+    Backward, Buffer, BufferMut, Invertible, KindOptions, LinearOp, LogDet, Map, Op, OpError,
+    Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use schemars::JsonSchema;
@@ -217,12 +217,11 @@ impl<T: Scalar> Product<T> {
 
     /// Error of factor `k`, with its parts named as parts of the product.
     fn error_of(&self, k: usize, error: OpError) -> OpError {
-        match error {
-            OpError::Singular { part, index, value, .. } => {
-                let Parent { kind, child, .. } = self.parent();
-                OpError::Singular { kind, part: format!("{child}{k}.{part}"), index, value }
-            }
-            other => other,
+        if let OpError::Singular { part, index, value, .. } = error {
+            let Parent { kind, child, .. } = self.parent();
+            OpError::Singular { kind, part: format!("{child}{k}.{part}"), index, value }
+        } else {
+            error
         }
     }
 }
@@ -258,6 +257,41 @@ impl<T: Scalar> Invertible<T> for Product<T> {
             let found = factor.log_abs_det().map_err(|error| self.error_of(k, error))?;
             Ok(LogDet { log_abs: all.log_abs + found.log_abs, sign: all.sign * found.sign })
         })
+    }
+}
+
+impl KindOptions for ProductSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    /// A rotor after BH1.
+    fn standard() -> Self {
+        let blocks = OpSpec::BlockHadamard(BlockHadamardSpec::default());
+        Self { factors: vec![OpSpec::Rotor(RotorSpec::standard()), blocks], widths: None }
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        let shapes = self.children(shape).unwrap_or_default();
+        let shapes: Vec<Shape> = shapes.into_iter().map(|(_, shape)| shape).collect();
+        let sizes = children::sizes(&self.factors, &shapes);
+        sizes.into_iter().map(|factors| Self { factors, widths: self.widths.clone() }).collect()
+    }
+
+    fn with_rank(&self, rank: usize) -> Option<Self> {
+        let factors = children::with_rank(&self.factors, rank)?;
+        Some(Self { factors, widths: self.widths.clone() })
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        let narrower = |widths: &Vec<usize>| widths.iter().map(|w| (w / by).max(1)).collect();
+        Self {
+            factors: self.factors.iter().map(|factor| factor.shrunk(by)).collect(),
+            widths: self.widths.as_ref().map(narrower),
+        }
+    }
+
+    fn nested(&self) -> &[OpSpec] {
+        &self.factors
     }
 }
 

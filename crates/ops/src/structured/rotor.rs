@@ -27,14 +27,14 @@
 //! # Ok::<(), linwright_ops::OpError>(())
 //! ```
 
-use super::OpSpec;
 use super::columns::{RowBlocks, columns_of};
 use super::rotor_chunks::Chunks;
 use super::rotor_columns::{InputGradient, RotorSums};
 use super::row_pieces;
+use super::{OpSpec, divisors};
 use crate::{
-    Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
-    Tape, Workspace,
+    Backward, Invertible, KindOptions, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape,
+    Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::Write;
 use linwright_tensor::kernels::spin::{BladeOrder, MAX_GENERATORS, Side, SpinBasis, SpinRotor};
@@ -303,6 +303,24 @@ impl<T: Scalar> Invertible<T> for Rotor<T> {
         }
         let sign = if features.is_multiple_of(2) { 1.0 } else { alpha.signum() };
         Ok(LogDet { log_abs: features as f64 * alpha.abs().ln(), sign })
+    }
+}
+
+impl KindOptions for RotorSpec {
+    const EXPORTED: bool = false;
+    const COUNTS_INDICES: bool = false;
+
+    fn standard() -> Self {
+        Self::default()
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        let chunks = divisors::powers_of_two(shape.out.min(shape.inp));
+        chunks.map(|chunk| Self { chunk: Some(chunk), ..*self }).collect()
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        Self { chunk: self.chunk.map(|chunk| (chunk / by).max(1)), ..*self }
     }
 }
 

@@ -30,8 +30,8 @@ use super::rotor_layer::{LayerSums, RotorLayer};
 use super::row_pieces;
 use super::{MAX_FEATURES, MAX_NUMBERS, OpSpec, Rotor, RotorInit, RotorSpec};
 use crate::{
-    Backward, Buffer, BufferMut, Grads, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
-    Workspace,
+    Backward, Buffer, BufferMut, Grads, KindOptions, Map, Op, OpError, Param, ParamMut, Shape,
+    Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::transpose::from_columns;
@@ -393,6 +393,31 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
 
     fn clone_op(&self) -> Op<T> {
         Op::Map(Box::new(self.clone()))
+    }
+}
+
+/// Largest number of hidden layers of a size, and of branches of each: more are slow to fit and gain
+/// little.
+const MOST_LAYERS: usize = 4;
+const MOST_BRANCHES: usize = 8;
+
+impl KindOptions for RotorNetworkSpec {
+    const EXPORTED: bool = false;
+    const COUNTS_INDICES: bool = true;
+
+    fn standard() -> Self {
+        Self::default()
+    }
+
+    fn sizes(&self, _shape: Shape) -> Vec<Self> {
+        let of_layers = |hidden_layers| {
+            (1..=MOST_BRANCHES).map(move |breadth| Self { hidden_layers, breadth, ..*self })
+        };
+        (1..=MOST_LAYERS).flat_map(of_layers).collect()
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        Self { hidden_width: self.hidden_width.map(|width| (width / by).max(1)), ..*self }
     }
 }
 

@@ -10,8 +10,8 @@
 
 use super::OpSpec;
 use crate::{
-    Backward, Buffer, BufferMut, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured,
-    Tape, Workspace,
+    Backward, Buffer, BufferMut, KindOptions, LinearOp, Map, Op, OpError, Param, ParamMut, Shape,
+    Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
@@ -227,6 +227,24 @@ impl<T: Scalar> LinearOp<T> for Submatrix<T> {
             }
         }
         dense
+    }
+}
+
+impl KindOptions for SubmatrixSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    fn standard() -> Self {
+        Self { outputs: 64, inputs: 64 }
+    }
+
+    fn sizes(&self, _shape: Shape) -> Vec<Self> {
+        vec![*self]
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        let fewer = |features: usize| (features / by).max(1);
+        Self { outputs: fewer(self.outputs), inputs: fewer(self.inputs) }
     }
 }
 

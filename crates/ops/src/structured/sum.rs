@@ -21,11 +21,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::OpSpec;
-use super::children::{Parent, total};
+use super::children::{self, Parent, total};
+use super::{LowRankSpec, OpSpec, RotorSpec};
 use crate::{
-    Backward, Buffer, BufferMut, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured,
-    Tape, Workspace,
+    Backward, Buffer, BufferMut, KindOptions, LinearOp, Map, Op, OpError, Param, ParamMut, Shape,
+    Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::elementwise::add_rows;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar};
@@ -168,6 +168,34 @@ impl<T: Scalar> Map<T> for Sum<T> {
 }
 
 impl<T: Scalar> LinearOp<T> for Sum<T> {}
+
+impl KindOptions for SumSpec {
+    const EXPORTED: bool = true;
+    const COUNTS_INDICES: bool = false;
+
+    /// A rotor and low rank 16.
+    fn standard() -> Self {
+        let low_rank = OpSpec::LowRank(LowRankSpec { rank: 16 });
+        Self { terms: vec![OpSpec::Rotor(RotorSpec::standard()), low_rank] }
+    }
+
+    fn sizes(&self, shape: Shape) -> Vec<Self> {
+        let sizes = children::sizes(&self.terms, &vec![shape; self.terms.len()]);
+        sizes.into_iter().map(|terms| Self { terms }).collect()
+    }
+
+    fn with_rank(&self, rank: usize) -> Option<Self> {
+        children::with_rank(&self.terms, rank).map(|terms| Self { terms })
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        Self { terms: self.terms.iter().map(|term| term.shrunk(by)).collect() }
+    }
+
+    fn nested(&self) -> &[OpSpec] {
+        &self.terms
+    }
+}
 
 impl<T: Scalar> Structured<T> for Sum<T> {
     type Spec = SumSpec;

@@ -16,33 +16,14 @@ use serde_json::{Map, Value, json};
 pub const FILE: &str = "modeling_linwright.py";
 /// Source of the Python file.
 pub const MODELLING: &str = include_str!("../../../assets/modeling_linwright.py");
-/// Operator kinds that the Python file implements.
-pub const KINDS: [&str; 10] = [
-    "block_hadamard",
-    "circulant_diagonal",
-    "dense",
-    "diagonal_low_rank",
-    "kronecker",
-    "low_rank",
-    "monarch",
-    "product",
-    "submatrix",
-    "sum",
-];
 
 /// The first kind in an operator and its parts that the Python file does not implement.
 #[must_use]
 pub fn missing_kind(spec: &OpSpec) -> Option<&'static str> {
-    let own = spec.kind();
-    if !KINDS.contains(&own) {
-        return Some(own);
+    match spec.is_exported() {
+        true => spec.nested().iter().find_map(missing_kind),
+        false => Some(spec.kind()),
     }
-    let inner = match spec {
-        OpSpec::Sum(sum) => sum.terms.as_slice(),
-        OpSpec::Product(product) => product.factors.as_slice(),
-        _ => &[],
-    };
-    inner.iter().find_map(missing_kind)
 }
 
 /// The first site whose operator the Python file does not implement, and its kind.
