@@ -1,5 +1,6 @@
 //! BERT, and sentence encoders of its shape (MiniLM).
 
+use super::gguf::{Architecture, BASE, LAYER_NORM, Rotary, Special, rules};
 use super::llama::LLAMA;
 use super::{
     BiasRule, Default, Family, FirstRow, Head, NO_DECODER, Names, NormKind, NormRule, Placement,
@@ -61,5 +62,35 @@ pub(super) const BERT: Family = Family {
         name: "embeddings.position_embeddings",
         first: FirstRow::At(0),
     },
+    gguf: Some(&BERT_GGUF),
     ..LLAMA
+};
+
+const BERT_GGUF: Architecture = Architecture {
+    name: "bert",
+    class: "BertModel",
+    epsilon: (LAYER_NORM, Some("layer_norm_eps")),
+    head_dim: false,
+    rotary: Rotary::Never,
+    fixed: &[("hidden_act", "gelu"), ("position_embedding_type", "absolute")],
+    ties: false,
+    special: Special::Bert,
+    whole: rules! {
+        "token_embd" => "embeddings.word_embeddings",
+        "position_embd" => "embeddings.position_embeddings",
+        "token_types" => "embeddings.token_type_embeddings",
+        "token_embd_norm" => "embeddings.LayerNorm",
+    },
+    prefix: "encoder.layer",
+    layer: rules! {
+        "attn_q" => "attention.self.query",
+        "attn_k" => "attention.self.key",
+        "attn_v" => "attention.self.value",
+        "attn_output" => "attention.output.dense",
+        "attn_output_norm" => "attention.output.LayerNorm",
+        "ffn_up" => "intermediate.dense",
+        "ffn_down" => "output.dense",
+        "layer_output_norm" => "output.LayerNorm",
+    },
+    ..BASE
 };

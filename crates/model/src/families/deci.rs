@@ -9,5 +9,6 @@ pub(super) const DECI: Family = Family {
     aliases: &["deci"],
     architecture: "DeciLMForCausalLM",
     reads: &[ROTARY, HEADS, &["attention_bias", "mlp_bias", "block_configs"]],
+    gguf: None,
     ..LLAMA
 };

@@ -49,5 +49,6 @@ pub(super) const DISTILBERT: Family = Family {
         pooler: None,
         ..BERT.names
     },
+    gguf: None,
     ..BERT
 };

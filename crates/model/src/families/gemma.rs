@@ -1,5 +1,6 @@
 //! Gemma 1 to 3 (text).
 
+use super::gguf::{Architecture, BASE, Rule, Special, Windows, rules};
 use super::llama::{LLAMA, NAMES};
 use super::{
     Activation, BIDIRECTIONAL, BiasRule, Default, Family, HEADS, Names, NormKind, NormRule,
@@ -41,6 +42,7 @@ pub(super) const GEMMA: Family = Family {
     norm: NormRule { kind: NormKind::Rms, weight: Switch::On, bias: Switch::Off, offset: 1.0 },
     biases: BIASES,
     scaled_embedding: true,
+    gguf: Some(&GEMMA_GGUF),
     ..LLAMA
 };
 
@@ -73,6 +75,7 @@ pub(super) const GEMMA2: Family = Family {
     },
     placement: Placement::BeforeAndAfter,
     window: WindowRule::AllButNth,
+    gguf: Some(&GEMMA2_GGUF),
     ..GEMMA
 };
 
@@ -105,5 +108,85 @@ pub(super) const GEMMA3: Family = Family {
         names: ["self_attn.q_norm", "self_attn.k_norm"],
     }),
     rotary: RotaryForm::ByKind,
+    gguf: Some(&GEMMA3_GGUF),
     ..GEMMA2
+};
+
+const GEMMA_WHOLE: &[Rule] = rules! {
+    "token_embd" => "model.embed_tokens",
+    "output_norm" => "model.norm" MinusOne,
+    "output" => "lm_head",
+};
+const GEMMA_ACTIVATION: &[(&str, &str)] =
+    &[("hidden_act", "gelu_pytorch_tanh"), ("hidden_activation", "gelu_pytorch_tanh")];
+
+const GEMMA_GGUF: Architecture = Architecture {
+    name: "gemma",
+    class: "GemmaForCausalLM",
+    fixed: GEMMA_ACTIVATION,
+    flags: &[("attention_bias", false), ("tie_word_embeddings", true)],
+    whole: GEMMA_WHOLE,
+    layer: rules! {
+        "attn_norm" => "input_layernorm" MinusOne,
+        "attn_q" => "self_attn.q_proj",
+        "attn_k" => "self_attn.k_proj",
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "ffn_norm" => "post_attention_layernorm" MinusOne,
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+    },
+    ..BASE
+};
+
+const GEMMA2_GGUF: Architecture = Architecture {
+    name: "gemma2",
+    class: "Gemma2ForCausalLM",
+    fixed: GEMMA_ACTIVATION,
+    flags: &[("attention_bias", false), ("tie_word_embeddings", true)],
+    windows: Windows::AllButNth(2),
+    caps: true,
+    special: Special::Gemma2,
+    whole: GEMMA_WHOLE,
+    layer: rules! {
+        "attn_norm" => "input_layernorm" MinusOne,
+        "attn_q" => "self_attn.q_proj",
+        "attn_k" => "self_attn.k_proj",
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "post_attention_norm" => "post_attention_layernorm" MinusOne,
+        "ffn_norm" => "pre_feedforward_layernorm" MinusOne,
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+        "post_ffw_norm" => "post_feedforward_layernorm" MinusOne,
+    },
+    ..BASE
+};
+
+const GEMMA3_GGUF: Architecture = Architecture {
+    name: "gemma3",
+    class: "Gemma3ForCausalLM",
+    fixed: GEMMA_ACTIVATION,
+    flags: &[("attention_bias", false), ("tie_word_embeddings", true)],
+    windows: Windows::AllButNth(6),
+    special: Special::Gemma3,
+    whole: GEMMA_WHOLE,
+    layer: rules! {
+        "attn_norm" => "input_layernorm" MinusOne,
+        "attn_q" => "self_attn.q_proj",
+        "attn_q_norm" => "self_attn.q_norm" MinusOne,
+        "attn_k" => "self_attn.k_proj",
+        "attn_k_norm" => "self_attn.k_norm" MinusOne,
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "post_attention_norm" => "post_attention_layernorm" MinusOne,
+        "ffn_norm" => "pre_feedforward_layernorm" MinusOne,
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+        "post_ffw_norm" => "post_feedforward_layernorm" MinusOne,
+    },
+    ..BASE
 };

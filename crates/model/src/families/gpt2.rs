@@ -1,5 +1,6 @@
 //! GPT-2: learned positions, and weights stored transposed, (inp, out).
 
+use super::gguf::{Architecture, BASE, LAYER_NORM, Rotary, rules};
 use super::llama::{LLAMA, NAMES};
 use super::{
     BiasRule, Default, Family, FirstRow, Head, Names, NormKind, NormRule, Positions, Role, Switch,
@@ -54,9 +55,43 @@ pub(super) const GPT2: Family = Family {
         head: Switch::Off,
     },
     positions: Positions::Learned { name: "wpe", first: FirstRow::At(0) },
+    gguf: Some(&GPT2_GGUF),
     ..LLAMA
 };
 
 /// Standard field names that transformers accepts besides the family's own.
 const GPT_SYNONYMS: &[&str] =
     &["hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"];
+
+const GPT2_GGUF: Architecture = Architecture {
+    name: "gpt2",
+    class: "GPT2LMHeadModel",
+    sizes: [
+        ("embedding_length", "n_embd"),
+        ("block_count", "n_layer"),
+        ("feed_forward_length", "n_inner"),
+        ("attention.head_count", "n_head"),
+        ("context_length", "n_positions"),
+    ],
+    epsilon: (LAYER_NORM, Some("layer_norm_epsilon")),
+    head_dim: false,
+    rotary: Rotary::Never,
+    fixed: &[("activation_function", "gelu_new")],
+    flags: &[("scale_attn_weights", true), ("scale_attn_by_inverse_layer_idx", false)],
+    whole: rules! {
+        "token_embd" => "transformer.wte",
+        "position_embd" => "transformer.wpe",
+        "output_norm" => "transformer.ln_f",
+        "output" => "lm_head",
+    },
+    prefix: "transformer.h",
+    layer: rules! {
+        "attn_norm" => "ln_1",
+        "attn_qkv" => "attn.c_attn" Transposed,
+        "attn_output" => "attn.c_proj" Transposed,
+        "ffn_norm" => "ln_2",
+        "ffn_up" => "mlp.c_fc" Transposed,
+        "ffn_down" => "mlp.c_proj" Transposed,
+    },
+    ..BASE
+};

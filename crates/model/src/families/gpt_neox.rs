@@ -1,6 +1,7 @@
 //! GPT-NeoX and Pythia: fused query-key-value projection ordered by heads, partial rotary
 //! embedding.
 
+use super::gguf::{Architecture, BASE, LAYER_NORM, Rotary, Special, rules};
 use super::llama::{LLAMA, NAMES};
 use super::{
     BiasRule, Default, Family, Fused, Head, Names, NormKind, NormRule, Parallel, ROTARY, Role,
@@ -49,5 +50,34 @@ pub(super) const GPT_NEOX: Family = Family {
         mlp: Switch::On,
         head: Switch::Off,
     },
+    gguf: Some(&GPT_NEOX_GGUF),
     ..LLAMA
+};
+
+const GPT_NEOX_GGUF: Architecture = Architecture {
+    name: "gptneox",
+    class: "GPTNeoXForCausalLM",
+    epsilon: (LAYER_NORM, Some("layer_norm_eps")),
+    head_dim: false,
+    rotary: Rotary::Share("rotary_pct"),
+    theta: "rotary_emb_base",
+    fixed: &[("hidden_act", "gelu")],
+    flags: &[("attention_bias", true)],
+    stores_output: true,
+    special: Special::GptNeox,
+    whole: rules! {
+        "token_embd" => "gpt_neox.embed_in",
+        "output_norm" => "gpt_neox.final_layer_norm",
+        "output" => "embed_out",
+    },
+    prefix: "gpt_neox.layers",
+    layer: rules! {
+        "attn_norm" => "input_layernorm",
+        "attn_qkv" => "attention.query_key_value" ByHead,
+        "attn_output" => "attention.dense",
+        "ffn_norm" => "post_attention_layernorm",
+        "ffn_up" => "mlp.dense_h_to_4h",
+        "ffn_down" => "mlp.dense_4h_to_h",
+    },
+    ..BASE
 };

@@ -42,5 +42,6 @@ pub(super) const GPTJ: Family = Family {
     parallel: Parallel { when: Switch::On, one_norm: true },
     biases: BiasRule { mlp: Switch::On, head: Switch::On, ..BiasRule::NONE },
     positions: Positions::Rotary(Pairing::Neighbours),
+    gguf: None,
     ..GPT2
 };

@@ -1,5 +1,6 @@
 //! Llama 1 to 3 and models of the same architecture.
 
+use super::gguf::{Architecture, BASE, Special, Tables, Windows, rules};
 use super::{
     BiasRule, Default, Family, Fused, HEADS, Head, Names, NormKind, NormRule, Pairing, Parallel,
     Placement, Positions, ROTARY, Role, RotaryForm, Switch, WindowRule,
@@ -64,4 +65,25 @@ pub(super) const LLAMA: Family = Family {
     positions: Positions::Rotary(Pairing::Halves),
     rotary: RotaryForm::Whole,
     scaled_embedding: false,
+    gguf: Some(&LLAMA_GGUF),
+};
+
+const LLAMA_GGUF: Architecture = Architecture {
+    name: "llama",
+    class: "LlamaForCausalLM",
+    tables: Tables::Any,
+    windows: Windows::Unused,
+    special: Special::Llama,
+    layer: rules! {
+        "attn_norm" => "input_layernorm",
+        "attn_q" => "self_attn.q_proj" QueryHalves,
+        "attn_k" => "self_attn.k_proj" KeyHalves,
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "ffn_norm" => "post_attention_layernorm",
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+    },
+    ..BASE
 };

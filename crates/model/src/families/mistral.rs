@@ -17,5 +17,6 @@ pub(super) const MISTRAL: Family = Family {
     ],
     biases: BiasRule::NONE,
     window: WindowRule::Every,
+    gguf: None,
     ..LLAMA
 };

@@ -2,6 +2,7 @@
 //! tensor names. There is one transformer; a family only selects its parts. A new family is one
 //! constant in one file, and one line here.
 
+pub(crate) mod gguf;
 pub(crate) mod tokenizers;
 
 /// Rotary fields; see [`RotaryForm`].
@@ -23,6 +24,7 @@ const NO_DECODER: &[&str] = &["is_decoder"];
 const BIDIRECTIONAL: &[&str] = &["use_bidirectional_attention"];
 
 use crate::Role;
+use gguf::Architecture;
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::norm::NormKind;
 use linwright_tensor::kernels::rope::Pairing;
@@ -313,6 +315,8 @@ pub struct Family {
     pub rotary: RotaryForm,
     /// Whether embeddings are multiplied by the square root of the width.
     pub scaled_embedding: bool,
+    /// Its form in GGUF files, if they have one of its own.
+    pub(crate) gguf: Option<&'static Architecture>,
 }
 
 /// The family with layer-wise widths in its configuration.
@@ -372,6 +376,16 @@ impl Family {
         FAMILIES.iter().copied().find(|family| is(family))
     }
 
+    /// The family with this GGUF architecture, and its form in these files.
+    pub(crate) fn of_gguf(name: &str) -> Option<(&'static Self, &'static Architecture)> {
+        Self::with_gguf().find(|(_, architecture)| architecture.name == name)
+    }
+
+    /// Families with a GGUF architecture of their own, in display order.
+    pub(crate) fn with_gguf() -> impl Iterator<Item = (&'static Self, &'static Architecture)> {
+        FAMILIES.iter().filter_map(|family| Some((*family, family.gguf?)))
+    }
+
     /// Whether models of both families compute and store the same for equal configurations.
     pub(crate) fn computes_as(&self, other: &Self) -> bool {
         let of = |family: &Self| {
@@ -379,5 +393,28 @@ impl Family {
             (names, causal, transposed, fused, positions)
         };
         of(self) == of(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_gguf_form_belongs_to_one_family_and_has_its_names() {
+        let mut forms = BTreeSet::new();
+        for (family, form) in Family::with_gguf() {
+            let (names, form_name) = (&family.names, form.name);
+            assert!(forms.insert(form_name), "{family:?} has the form {form_name} of another");
+            let layers = format!("{}{}", names.prefix, names.layer);
+            assert!(layers.ends_with(form.prefix), "{family:?}: {layers}, {}", form.prefix);
+            let inner = names.attention.iter().chain(names.mlp).chain([&names.mlp_output]);
+            for name in inner.map(|(name, _)| *name).chain([names.output]) {
+                let is_mapped = form.layer.iter().any(|rule| rule.name == name);
+                assert!(is_mapped, "{family:?}: no rule of {form_name} gives {name}");
+            }
+        }
+        assert_eq!(forms.len(), 14);
     }
 }

@@ -1,5 +1,6 @@
 //! OLMo 1 and 2.
 
+use super::gguf::{Architecture, BASE, LAYER_NORM, NO_BIASES, Special, rules};
 use super::llama::{LLAMA, NAMES};
 use super::{
     BiasRule, Default, Family, HEADS, Names, NormKind, NormRule, Placement, QueryKeyNorm, ROTARY,
@@ -22,6 +23,7 @@ pub(super) const OLMO: Family = Family {
     ],
     norm: NormRule { kind: NormKind::Layer, weight: Switch::Off, bias: Switch::Off, offset: 0.0 },
     biases: BIASES,
+    gguf: Some(&OLMO_GGUF),
     ..LLAMA
 };
 
@@ -45,6 +47,7 @@ pub(super) const OLMO2: Family = Family {
         bias: false,
         names: ["self_attn.q_norm", "self_attn.k_norm"],
     }),
+    gguf: Some(&OLMO2_GGUF),
     ..OLMO
 };
 
@@ -52,4 +55,46 @@ const BIASES: BiasRule = BiasRule {
     query_key_value: Switch::Field("attention_bias"),
     output: Switch::Field("attention_bias"),
     ..BiasRule::NONE
+};
+
+const OLMO_GGUF: Architecture = Architecture {
+    name: "olmo",
+    class: "OlmoForCausalLM",
+    epsilon: (LAYER_NORM, None),
+    head_dim: false,
+    flags: NO_BIASES,
+    special: Special::Olmo,
+    layer: rules! {
+        "attn_q" => "self_attn.q_proj" QueryHalves,
+        "attn_k" => "self_attn.k_proj" KeyHalves,
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+    },
+    ..BASE
+};
+
+const OLMO2_GGUF: Architecture = Architecture {
+    name: "olmo2",
+    class: "Olmo2ForCausalLM",
+    head_dim: false,
+    flags: NO_BIASES,
+    stores_output: true,
+    special: Special::NoWindow,
+    layer: rules! {
+        "attn_q" => "self_attn.q_proj",
+        "attn_q_norm" => "self_attn.q_norm",
+        "attn_k" => "self_attn.k_proj",
+        "attn_k_norm" => "self_attn.k_norm",
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "post_attention_norm" => "post_attention_layernorm",
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+        "post_ffw_norm" => "post_feedforward_layernorm",
+    },
+    ..BASE
 };

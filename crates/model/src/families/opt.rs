@@ -58,5 +58,6 @@ pub(super) const OPT: Family = Family {
         head: Switch::Off,
     },
     positions: Positions::Learned { name: "embed_positions", first: FirstRow::At(2) },
+    gguf: None,
     ..LLAMA
 };

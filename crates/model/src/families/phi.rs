@@ -1,5 +1,6 @@
 //! Phi-1.5 and Phi-2: parallel attention and MLP after one layer norm.
 
+use super::gguf::{Architecture, BASE, LAYER_NORM, Rotary, rules};
 use super::llama::{LLAMA, NAMES};
 use super::{
     BiasRule, Default, Family, HEADS, Names, NormKind, NormRule, Parallel, QueryKeyNorm, ROTARY,
@@ -43,5 +44,35 @@ pub(super) const PHI: Family = Family {
         mlp: Switch::On,
         head: Switch::On,
     },
+    gguf: Some(&PHI_GGUF),
     ..LLAMA
+};
+
+const PHI_GGUF: Architecture = Architecture {
+    name: "phi2",
+    class: "PhiForCausalLM",
+    epsilon: (LAYER_NORM, Some("layer_norm_eps")),
+    head_dim: false,
+    rotary: Rotary::Share("partial_rotary_factor"),
+    fixed: &[("hidden_act", "gelu_new")],
+    flags: &[("qk_layernorm", false)],
+    stores_output: true,
+    whole: rules! {
+        "token_embd" => "model.embed_tokens",
+        "output_norm" => "model.final_layernorm",
+        "output" => "lm_head",
+    },
+    layer: rules! {
+        "attn_norm" => "input_layernorm",
+        "attn_q" => "self_attn.q_proj",
+        "attn_k" => "self_attn.k_proj",
+        "attn_v" => "self_attn.v_proj",
+        "attn_qkv" => "self_attn.q_proj" Queries,
+        "attn_qkv" => "self_attn.k_proj" Keys,
+        "attn_qkv" => "self_attn.v_proj" Values,
+        "attn_output" => "self_attn.dense",
+        "ffn_up" => "mlp.fc1",
+        "ffn_down" => "mlp.fc2",
+    },
+    ..BASE
 };

@@ -1,5 +1,6 @@
 //! Qwen2, Qwen2.5 and Qwen3.
 
+use super::gguf::{Architecture, BASE, NO_BIASES, Special, rules};
 use super::llama::LLAMA;
 use super::{
     BiasRule, Default, Family, HEADS, QueryKeyNorm, ROTARY, Scope, Switch, WINDOWS, WindowRule,
@@ -22,6 +23,7 @@ pub(super) const QWEN2: Family = Family {
     ],
     biases: BiasRule { query_key_value: Switch::On, ..BiasRule::NONE },
     window: WindowRule::Upper,
+    gguf: Some(&QWEN2_GGUF),
     ..LLAMA
 };
 
@@ -52,5 +54,45 @@ pub(super) const QWEN3: Family = Family {
         output: Switch::Field("attention_bias"),
         ..BiasRule::NONE
     },
+    gguf: Some(&QWEN3_GGUF),
     ..QWEN2
+};
+
+const QWEN2_GGUF: Architecture = Architecture {
+    name: "qwen2",
+    class: "Qwen2ForCausalLM",
+    special: Special::NoWindow,
+    layer: rules! {
+        "attn_norm" => "input_layernorm",
+        "attn_q" => "self_attn.q_proj",
+        "attn_k" => "self_attn.k_proj",
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "ffn_norm" => "post_attention_layernorm",
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+    },
+    ..BASE
+};
+
+const QWEN3_GGUF: Architecture = Architecture {
+    name: "qwen3",
+    class: "Qwen3ForCausalLM",
+    flags: NO_BIASES,
+    special: Special::NoWindow,
+    layer: rules! {
+        "attn_norm" => "input_layernorm",
+        "attn_q" => "self_attn.q_proj",
+        "attn_q_norm" => "self_attn.q_norm",
+        "attn_k" => "self_attn.k_proj",
+        "attn_k_norm" => "self_attn.k_norm",
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "ffn_norm" => "post_attention_layernorm",
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+    },
+    ..BASE
 };

@@ -32,5 +32,6 @@ pub(super) const ROBERTA: Family = Family {
         name: "embeddings.position_embeddings",
         first: FirstRow::AfterPad,
     },
+    gguf: None,
     ..BERT
 };

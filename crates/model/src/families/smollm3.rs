@@ -34,5 +34,6 @@ pub(super) const SMOLLM3: Family = Family {
         ("no_rope_layer_interval", Default::Size(4)),
     ],
     window: WindowRule::Unrotated,
+    gguf: None,
     ..LLAMA
 };

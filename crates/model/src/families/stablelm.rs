@@ -1,5 +1,6 @@
 //! StableLM 3B and StableLM 2: Llama with layer norms and optional per-head query and key norms.
 
+use super::gguf::{Architecture, BASE, LAYER_NORM, Rotary, Special, rules};
 use super::llama::LLAMA;
 use super::{
     BiasRule, Default, Family, HEADS, NormKind, NormRule, Parallel, QueryKeyNorm, ROTARY,
@@ -33,5 +34,30 @@ pub(super) const STABLELM: Family = Family {
         names: ["self_attn.q_layernorm.norms.{}", "self_attn.k_layernorm.norms.{}"],
     }),
     biases: BiasRule { query_key_value: Switch::Field("use_qkv_bias"), ..BiasRule::NONE },
+    gguf: Some(&STABLELM_GGUF),
     ..LLAMA
+};
+
+const STABLELM_GGUF: Architecture = Architecture {
+    name: "stablelm",
+    class: "StableLmForCausalLM",
+    epsilon: (LAYER_NORM, Some("layer_norm_eps")),
+    head_dim: false,
+    rotary: Rotary::Share("partial_rotary_factor"),
+    stores_output: true,
+    special: Special::StableLm,
+    layer: rules! {
+        "attn_norm" => "input_layernorm",
+        "attn_q" => "self_attn.q_proj",
+        "attn_q_norm" => "self_attn.q_layernorm.norms.{}" EachRow,
+        "attn_k" => "self_attn.k_proj",
+        "attn_k_norm" => "self_attn.k_layernorm.norms.{}" EachRow,
+        "attn_v" => "self_attn.v_proj",
+        "attn_output" => "self_attn.o_proj",
+        "ffn_norm" => "post_attention_layernorm",
+        "ffn_gate" => "mlp.gate_proj",
+        "ffn_up" => "mlp.up_proj",
+        "ffn_down" => "mlp.down_proj",
+    },
+    ..BASE
 };

@@ -1,8 +1,9 @@
 //! The `config.json` of a GGUF model.
 
-use super::architectures::{Architecture, Rotary};
-use super::rope;
+use super::{rope, special};
 use crate::checkpoint::gguf_fault::GgufFault;
+use crate::families::Family;
+use crate::families::gguf::{Architecture, Rotary};
 use linwright_files::gguf::{ContainerFault, Header, MetaValue, StoredTensor, wrong_type};
 use serde_json::{Map, Value, json};
 
@@ -23,6 +24,7 @@ pub(super) struct File<'a> {
     /// The bytes of its parts; metadata are in the first.
     parts: &'a [&'a [u8]],
     pub(super) header: &'a Header,
+    family: &'static Family,
     pub(super) architecture: &'static Architecture,
 }
 
@@ -45,10 +47,12 @@ impl<'a> File<'a> {
         let MetaValue::Text(name) = value else {
             return Err(wrong_type(ARCHITECTURE, value, "the name of an architecture").into());
         };
-        let unknown =
-            || GgufFault::Architecture { found: name.clone(), known: Architecture::known() };
-        let architecture = Architecture::find(name).ok_or_else(unknown)?;
-        let file = Self { parts, header, architecture };
+        let unknown = || {
+            let known: Vec<&str> = Family::with_gguf().map(|(_, known)| known.name).collect();
+            GgufFault::Architecture { found: name.clone(), known: known.join(", ") }
+        };
+        let (family, architecture) = Family::of_gguf(name).ok_or_else(unknown)?;
+        let file = Self { parts, header, family, architecture };
         file.check_whole()?;
         Ok(file)
     }
@@ -212,7 +216,7 @@ impl<'a> File<'a> {
         let mut config = Map::new();
         let mut set = |field: &str, value: Value| drop(config.insert(field.to_owned(), value));
         set("architectures", json!([architecture.class]));
-        set("model_type", json!(architecture.model_type));
+        set("model_type", json!(self.family.model_type));
         for (key, field) in architecture.sizes {
             set(field, json!(self.size(key)?));
         }
@@ -243,7 +247,7 @@ impl<'a> File<'a> {
             set(field, json!(id.and_then(MetaValue::as_u64).filter(|id| *id < vocab)));
         }
         self.set_rotary(&mut config, heads)?;
-        (architecture.special)(self, heads, &mut config)?;
+        special::add(architecture.special, self, heads, &mut config)?;
         Ok(config)
     }
 

@@ -8,7 +8,6 @@
 //! is allocated for it, arrays stay in the file until they are read, and a tensor that is not part
 //! of the architecture is an error, since the model would compute something else without it.
 
-mod architectures;
 mod config;
 mod load;
 mod names;

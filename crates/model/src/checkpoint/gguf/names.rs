@@ -1,8 +1,8 @@
 //! The tensors of a model under their transformers names, with the location of each row.
 
-use super::architectures::{Change, ROPE_TENSORS, Rule};
 use super::config::{File, Heads, OUTPUT};
 use crate::checkpoint::gguf_fault::GgufFault;
+use crate::families::gguf::{Change, ROPE_TENSORS, Rule};
 use linwright_files::gguf::{GgufType, Numbers, StoredTensor};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -3,25 +3,40 @@
 use super::config::{File, Heads};
 use super::rope;
 use crate::checkpoint::gguf_fault::GgufFault;
+use crate::families::gguf::Special;
 use linwright_files::gguf::ContainerFault;
 use serde_json::{Map, Value, json};
 
-/// Adds the special fields of an architecture.
-pub(super) type Special = fn(&File<'_>, Heads, &mut Map<String, Value>) -> Result<(), GgufFault>;
-
 type Done = Result<(), GgufFault>;
+
+/// Adds the special fields of an architecture.
+pub(super) fn add(
+    special: Special,
+    file: &File<'_>,
+    heads: Heads,
+    config: &mut Map<String, Value>,
+) -> Done {
+    match special {
+        Special::Nothing => Ok(()),
+        Special::Llama => llama(file, config),
+        Special::NoWindow => no_window(file, config),
+        Special::Gemma2 => gemma2(file, heads, config),
+        Special::Gemma3 => gemma3(file, heads, config),
+        Special::Phi3 => phi3(file, config),
+        Special::GptNeox => gptneox(file, config),
+        Special::StableLm => stablelm(file, config),
+        Special::Olmo => olmo(file, config),
+        Special::Bert => bert(file, config),
+    }
+}
 
 fn set(config: &mut Map<String, Value>, field: &str, value: Value) {
     config.insert(field.to_owned(), value);
 }
 
-pub(super) fn nothing(_: &File<'_>, _: Heads, _: &mut Map<String, Value>) -> Done {
-    Ok(())
-}
-
 /// Biases if the file has them; with a sliding window the model belongs to the other family of this
 /// architecture.
-pub(super) fn llama(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+fn llama(file: &File<'_>, config: &mut Map<String, Value>) -> Done {
     if let Some(window) = file.optional_size("attention.sliding_window")? {
         set(config, "model_type", json!("mistral"));
         set(config, "architectures", json!(["MistralForCausalLM"]));
@@ -46,7 +61,7 @@ fn original(file: &File<'_>) -> Result<u64, GgufFault> {
 }
 
 /// Global attention only. A window would mean another family.
-pub(super) fn no_window(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+fn no_window(file: &File<'_>, config: &mut Map<String, Value>) -> Done {
     if let Some(window) = file.optional_size("attention.sliding_window")? {
         return Err(ContainerFault::Key {
             key: file.key("attention.sliding_window"),
@@ -62,7 +77,7 @@ pub(super) fn no_window(file: &File<'_>, _: Heads, config: &mut Map<String, Valu
 /// Sliding windows in every other layer, soft caps on logits, with llama.cpp's own defaults. The
 /// file does not hold the query scale: it is that of the head size, except in the largest model,
 /// which is recognised by its 46 layers.
-pub(super) fn gemma2(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
+fn gemma2(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
     const LAYERS_OF_LARGEST: u64 = 46;
     const PATTERN: u64 = 2;
     let cap = |key, usual| -> Result<Value, GgufFault> {
@@ -104,7 +119,7 @@ fn query_scale(
 
 /// Five layers with a window, then one without; windowed layers have their own rotary base and no
 /// scaling.
-pub(super) fn gemma3(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
+fn gemma3(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
     const LAYERS_OF_LARGEST: u64 = 62;
     const PATTERN: u64 = 6;
     const LOCAL_THETA: f64 = 10_000.0;
@@ -121,7 +136,7 @@ pub(super) fn gemma3(file: &File<'_>, heads: Heads, config: &mut Map<String, Val
 }
 
 /// An optional window, and rotary factors for long and for short sequences.
-pub(super) fn phi3(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+fn phi3(file: &File<'_>, config: &mut Map<String, Value>) -> Done {
     let window = file.optional_size("attention.sliding_window")?;
     set(config, "sliding_window", json!(window));
     set(config, "original_max_position_embeddings", json!(original(file)?));
@@ -131,7 +146,7 @@ pub(super) fn phi3(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -
     Ok(())
 }
 
-pub(super) fn gptneox(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+fn gptneox(file: &File<'_>, config: &mut Map<String, Value>) -> Done {
     let parallel = file.optional_flag("use_parallel_residual")?.unwrap_or(true);
     set(config, "use_parallel_residual", json!(parallel));
     set(config, "attention_bias", json!(file.has("blk.0.attn_qkv.bias")));
@@ -139,7 +154,7 @@ pub(super) fn gptneox(file: &File<'_>, _: Heads, config: &mut Map<String, Value>
 }
 
 /// The key for parallel residuals is wrong in some files; the presence of the second norm decides.
-pub(super) fn stablelm(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+fn stablelm(file: &File<'_>, config: &mut Map<String, Value>) -> Done {
     set(config, "use_parallel_residual", json!(!file.has("blk.0.ffn_norm.weight")));
     set(config, "use_qkv_bias", json!(file.has("blk.0.attn_q.bias")));
     set(config, "qk_layernorm", json!(file.has("blk.0.attn_q_norm.weight")));
@@ -147,7 +162,7 @@ pub(super) fn stablelm(file: &File<'_>, _: Heads, config: &mut Map<String, Value
 }
 
 /// A clamp on queries, keys and values. Norms have no parameters and a fixed epsilon.
-pub(super) fn olmo(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+fn olmo(file: &File<'_>, config: &mut Map<String, Value>) -> Done {
     const EPSILON: f64 = 1e-5;
     let key = "attention.layer_norm_epsilon";
     match file.optional_number(key)? {
@@ -167,7 +182,7 @@ pub(super) fn olmo(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -
     Ok(())
 }
 
-pub(super) fn bert(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+fn bert(file: &File<'_>, config: &mut Map<String, Value>) -> Done {
     let types = file.header.tensors.get("token_types.weight");
     // A single row is stored as a vector.
     let rows = types.map(|types| if types.shape.len() == 2 { types.shape[0] } else { 1 });

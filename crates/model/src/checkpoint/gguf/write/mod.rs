@@ -14,10 +14,10 @@ pub use save::save_gguf;
 pub(in crate::checkpoint) use save::{file_name, write_gguf};
 use settings::GgufSettings;
 
-use super::architectures::{Architecture, Change, Rule};
 use super::config::Heads;
 use crate::checkpoint::error::{CheckpointError, WriteError};
 use crate::checkpoint::gguf_fault::NoGguf;
+use crate::families::gguf::{Architecture, Change, Rule};
 use crate::transformer::Pooling;
 use linwright_files::gguf::{ALIGNMENT, GgufType, MAGIC};
 use linwright_files::writer::write_values;

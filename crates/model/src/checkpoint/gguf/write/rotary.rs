@@ -3,10 +3,10 @@
 use super::refuse;
 use super::settings::{Config, number};
 use super::values::Keys;
-use crate::checkpoint::gguf::architectures::{Rotary, Tables};
 use crate::checkpoint::gguf::config::Heads;
 use crate::checkpoint::gguf_fault::NoGguf;
 use crate::config::{long_attention, yarn_attention, yarn_attention_of};
+use crate::families::gguf::{Rotary, Tables};
 use serde_json::{Map, Value};
 
 /// Tables of divisors of the rotary frequencies, by name.

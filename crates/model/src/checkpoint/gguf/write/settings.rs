@@ -3,9 +3,10 @@
 use super::refuse;
 use super::rotary::Factors;
 use super::values::Keys;
-use crate::checkpoint::gguf::architectures::{ALL, Architecture, Windows};
 use crate::checkpoint::gguf::config::Heads;
 use crate::checkpoint::gguf_fault::NoGguf;
+use crate::families::Family;
+use crate::families::gguf::{Architecture, Windows};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -103,8 +104,8 @@ pub(super) fn tied_output(fields: &Map<String, Value>) -> Option<String> {
 fn architecture(fields: &Map<String, Value>) -> Result<&'static Architecture, NoGguf> {
     let model_type = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();
     let wanted = if model_type == WINDOWED.0 { WINDOWED.1 } else { model_type };
-    let architecture = ALL.into_iter().find(|architecture| architecture.model_type == wanted);
-    architecture.ok_or_else(|| {
+    let found = Family::with_gguf().find(|(family, _)| family.model_type == wanted);
+    found.map(|(_, architecture)| architecture).ok_or_else(|| {
         refuse("model_type", format!("is {model_type:?}, which GGUF does not support"))
     })
 }
