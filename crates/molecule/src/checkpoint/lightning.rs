@@ -8,7 +8,6 @@ use super::{Checkpoint, METADATA, Numbers, Weight, damaged, settings};
 use crate::error::MoleculeError;
 use crate::model::MoleculeModel;
 use crate::priors::PriorChoices;
-use crate::tensornet::Head;
 use linwright_files::{FileError, TorchTensor, torch_archive};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};
@@ -31,7 +30,7 @@ impl Checkpoint {
         let hyper = dense.complete_hyper();
         let head = MoleculeModel::of_checkpoint(dense.clone(), PriorChoices::default())?;
         let head = head.network.config().head;
-        if matches!(head, Head::Vector | Head::SymmetricTensor) {
+        if !head.is_in_torchmd() {
             let what = format!(
                 "cannot hold a model of a {}, which torchmd-net does not support",
                 head.property()
@@ -95,6 +94,7 @@ fn torch_tensor((name, weight): (&String, &Weight)) -> Result<TorchTensor, Strin
 mod tests {
     use super::*;
     use crate::reference::reference;
+    use crate::tensornet::Head;
     use crate::tensornet::{TensorNet, TensorNetConfig};
     use crate::units::Units;
     use linwright_ops::{OpSpec, Shape};

@@ -2,7 +2,6 @@
 //! forward pass.
 
 use super::batch::Batch;
-use super::config::Head;
 use super::directed::{Direction, Geometry, directed_gradient, directed_messages};
 use super::linear::{
     Gradients, Packs, Values, backward, backward_rows, gradient_of, norm_backward, parameters,
@@ -125,7 +124,7 @@ impl<T: Scalar> TensorNet<T> {
         seeds: &Rows<N>,
         found: &mut Found<'_, T>,
     ) -> Vec<Rows<N>> {
-        if self.config.head != Head::WeightedCoulomb {
+        if !self.config.head.has_coulomb() {
             let zeros = |charges: &Rows<N>| Rows::zeros(charges.rows(), charges.cols());
             return pass.charges.iter().map(|stage| zeros(&stage.charges)).collect();
         }

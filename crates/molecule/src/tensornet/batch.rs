@@ -1,6 +1,6 @@
 //! Batches of structures, with their pairs.
 
-use super::config::{Head, TensorNetConfig};
+use super::config::TensorNetConfig;
 use crate::{Cutoff, MoleculeError, Neighbours, Pair, Structure};
 
 /// Largest number of atoms of a structure whose Coulomb energy has no cutoff: all pairs are in
@@ -65,8 +65,7 @@ fn far_pairs(
     structures: &[&Structure],
     config: &TensorNetConfig,
 ) -> Result<Vec<Pair>, MoleculeError> {
-    let Some(charges) = config.charges.as_ref().filter(|_| config.head == Head::WeightedCoulomb)
-    else {
+    let Some(charges) = config.charges.as_ref().filter(|_| config.head.has_coulomb()) else {
         return Ok(Vec::new());
     };
     if let Some(cutoff) = charges.coulomb_cutoff {

@@ -1,5 +1,6 @@
 //! Architecture of a TensorNet, with the names of torchmd-net.
 
+use super::heads::Head;
 use crate::neighbours::Cutoff;
 use crate::units::Length;
 use crate::{MoleculeError, shown_species};
@@ -60,69 +61,6 @@ pub enum Family {
     /// With latent charges, arXiv 2601.00581.
     #[serde(alias = "tensornetv2_alt", alias = "tensornet-nqe")]
     Tensornet2,
-}
-
-/// Predicted quantity of a molecule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Head {
-    /// A sum over atoms, such as the energy.
-    #[default]
-    Scalar,
-    /// Length of the dipole moment about the centre of mass.
-    DipoleMoment,
-    /// Electronic spatial extent about the centre of mass.
-    ElectronicSpatialExtent,
-    /// The energy with the Coulomb energy of latent charges, for TensorNet2.
-    #[serde(rename = "ScalarPlusWeightedCoulomb")]
-    WeightedCoulomb,
-    /// A polar vector, a sum over atoms; only in this program, see [`TensorNet::properties`].
-    ///
-    /// [`TensorNet::properties`]: super::TensorNet::properties
-    Vector,
-    /// A symmetric matrix without trace, a sum over atoms; only in this program, see
-    /// [`TensorNet::properties`].
-    ///
-    /// [`TensorNet::properties`]: super::TensorNet::properties
-    SymmetricTensor,
-}
-
-impl Head {
-    /// Whether it is an energy, which has forces.
-    #[must_use]
-    pub fn is_energy(self) -> bool {
-        match self {
-            Self::Scalar | Self::WeightedCoulomb => true,
-            Self::DipoleMoment
-            | Self::ElectronicSpatialExtent
-            | Self::Vector
-            | Self::SymmetricTensor => false,
-        }
-    }
-
-    /// Name of the predicted quantity in files and reports.
-    #[must_use]
-    pub fn property(self) -> &'static str {
-        match self {
-            Self::Scalar | Self::WeightedCoulomb => "energy",
-            Self::DipoleMoment => "dipole_moment",
-            Self::ElectronicSpatialExtent => "spatial_extent",
-            Self::Vector => "vector",
-            Self::SymmetricTensor => "symmetric_tensor",
-        }
-    }
-
-    /// Size of the prediction: one, three for a vector, or nine for a matrix, by rows.
-    #[must_use]
-    pub fn width(self) -> usize {
-        match self {
-            Self::Vector => 3,
-            Self::SymmetricTensor => 9,
-            Self::Scalar
-            | Self::WeightedCoulomb
-            | Self::DipoleMoment
-            | Self::ElectronicSpatialExtent => 1,
-        }
-    }
 }
 
 /// Reduction over atoms.
@@ -291,7 +229,7 @@ impl TensorNetConfig {
             let expected = if needs { "a number, for tensornet2" } else { "none, for tensornet" };
             return Err(Self::wrong("q_dim", found(has), expected.into()));
         }
-        let coulomb = self.head == Head::WeightedCoulomb;
+        let coulomb = self.head.has_coulomb();
         if coulomb && !needs {
             let expected = "another one, for a model without charges".into();
             return Err(Self::wrong("output_model", "ScalarPlusWeightedCoulomb".into(), expected));

@@ -73,7 +73,8 @@ fn basis<T: Scalar>(config: &TensorNetConfig, name: &str) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensornet::config::{ChargeConfig, Family, Head};
+    use crate::tensornet::config::{ChargeConfig, Family};
+    use crate::tensornet::heads::Head;
     use crate::tensornet::weights::TensorUse;
 
     fn small() -> TensorNetConfig {

@@ -32,9 +32,9 @@ pub(crate) mod weights;
 
 pub use batch::Batch;
 pub use config::{
-    ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
+    ChargeConfig, Family, Group, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
 };
-pub use heads::Property;
+pub use heads::{Head, Property};
 pub use model::{BatchPrediction, Precision, TensorNetPotential};
 pub use network::TensorNetState;
 pub(crate) use weights::of_slot;

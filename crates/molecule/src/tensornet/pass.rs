@@ -2,7 +2,7 @@
 
 use super::batch::Batch;
 use super::charges::ChargePass;
-use super::config::{Family, Group, Head};
+use super::config::{Family, Group};
 use super::directed::{Direction, Geometry, directed_messages};
 use super::graph::{Edge, Graph, edges, present};
 use super::linear::{Normed, Packs, Values, forward, forward_rows, norm};
@@ -136,7 +136,7 @@ impl<T: Scalar> TensorNet<T> {
         }
         let ReadoutPass { out_norm, readout_pass, mut outputs } = self.readout_pass(&last, filters);
         let far = edges(&batch.far, direction);
-        if self.config.head == Head::WeightedCoulomb {
+        if self.config.head.has_coulomb() {
             self.add_coulomb(batch, (&far, &charges), &mut outputs);
         }
         let EmbeddingPass {

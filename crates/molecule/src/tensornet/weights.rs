@@ -1,6 +1,6 @@
 //! Weights of a TensorNet, by their names in checkpoints of torchmd-net.
 
-use super::config::{Family, Head, RadialKind, TensorNetConfig};
+use super::config::{Family, RadialKind, TensorNetConfig};
 use super::linear::Packs;
 use crate::MoleculeError;
 use linwright_ops::archive::{self, Tensor};
@@ -139,6 +139,10 @@ struct Builder<'a, 'b, T: Scalar> {
     operators: Operators<'b, T>,
 }
 
+fn shape(out: usize, inp: usize) -> Shape {
+    Shape { out, inp }
+}
+
 const COULOMB_WEIGHTS: &str = "output_model.qweights";
 const REPRESENTATION: &str = "representation_model";
 const EXPANSION: &str = "representation_model.distance_expansion";
@@ -167,10 +171,10 @@ impl<T: Scalar> Builder<'_, '_, T> {
         &mut self,
         name: String,
         (role, stage): (SlotRole, usize),
-        (out, inp): (usize, usize),
+        shape: Shape,
         reads: Option<String>,
     ) -> Result<LinearSlot<T>, MoleculeError> {
-        let shape = Shape { out, inp };
+        let Shape { out, inp } = shape;
         let op = match (self.operators)(&name, shape)? {
             Some(op) => {
                 check_shape(&name, &op, shape)?;
@@ -212,19 +216,24 @@ impl<T: Scalar> Builder<'_, '_, T> {
         let numbers = self.tensor(&name("emb.weight"), &[species, h])?;
         let input = Some(name("distance_proj.input"));
         let filter = |of: &mut Self, k: usize| {
-            of.slot(name(&format!("distance_proj{k}")), (FILTER, 0), (h, radial), input.clone())
+            of.slot(
+                name(&format!("distance_proj{k}")),
+                (FILTER, 0),
+                shape(h, radial),
+                input.clone(),
+            )
         };
         let mixing = |of: &mut Self, k: usize| {
-            of.slot(name(&format!("linears_tensor.{k}")), (MIXING, 0), (h, h), None)
+            of.slot(name(&format!("linears_tensor.{k}")), (MIXING, 0), shape(h, h), None)
         };
         Ok(Embedding {
             species: Mat::from_vec(species, h, numbers),
-            pair: self.slot(name("emb2"), (SPECIES, 0), (h, 2 * h), None)?,
+            pair: self.slot(name("emb2"), (SPECIES, 0), shape(h, 2 * h), None)?,
             filters: [filter(self, 1)?, filter(self, 2)?, filter(self, 3)?],
             norm: self.norm(name("init_norm"), h)?,
             scales: [
-                self.slot(name("linears_scalar.0"), (SCALE, 0), (2 * h, h), None)?,
-                self.slot(name("linears_scalar.1"), (SCALE, 0), (3 * h, 2 * h), None)?,
+                self.slot(name("linears_scalar.0"), (SCALE, 0), shape(2 * h, h), None)?,
+                self.slot(name("linears_scalar.1"), (SCALE, 0), shape(3 * h, 2 * h), None)?,
             ],
             mixing: [mixing(self, 0)?, mixing(self, 1)?, mixing(self, 2)?],
         })
@@ -237,9 +246,13 @@ impl<T: Scalar> Builder<'_, '_, T> {
         let name = |part: &str, k: usize| format!("{REPRESENTATION}.layers.{layer}.{part}.{k}");
         let mut filter =
             |k: usize, shape| self.slot(name("linears_scalar", k), (FILTER, stage), shape, None);
-        let filters = [filter(0, (h, inp))?, filter(1, (2 * h, h))?, filter(2, (3 * h, 2 * h))?];
+        let filters = [
+            filter(0, shape(h, inp))?,
+            filter(1, shape(2 * h, h))?,
+            filter(2, shape(3 * h, 2 * h))?,
+        ];
         let mut mix =
-            |k: usize| self.slot(name("linears_tensor", k), (MIXING, stage), (h, h), None);
+            |k: usize| self.slot(name("linears_tensor", k), (MIXING, stage), shape(h, h), None);
         Ok(Interaction { filters, mixing: [mix(0)?, mix(1)?, mix(2)?, mix(3)?, mix(4)?, mix(5)?] })
     }
 
@@ -252,12 +265,12 @@ impl<T: Scalar> Builder<'_, '_, T> {
             linear: self.slot(
                 format!("{REPRESENTATION}.linear"),
                 (READOUT, stage),
-                (h, 3 * h),
+                shape(h, 3 * h),
                 None,
             )?,
             head: [
-                self.slot(format!("{head}.0"), (HEAD, stage), (h / 2, h), None)?,
-                self.slot(format!("{head}.2"), (HEAD, stage), (out, h / 2), None)?,
+                self.slot(format!("{head}.0"), (HEAD, stage), shape(h / 2, h), None)?,
+                self.slot(format!("{head}.2"), (HEAD, stage), shape(out, h / 2), None)?,
             ],
         })
     }
@@ -275,7 +288,8 @@ impl<T: Scalar> Builder<'_, '_, T> {
             let mut linear = |k: usize, shape| {
                 self.slot(format!("{name}.q_mlp.layers.{k}"), (CHARGE, stage), shape, None)
             };
-            let linears = [linear(0, (h, 3 * h))?, linear(2, (h, h))?, linear(4, (out, h))?];
+            let linears =
+                [linear(0, shape(h, 3 * h))?, linear(2, shape(h, h))?, linear(4, shape(out, h))?];
             Ok(ChargePredictor { norm: self.norm(format!("{name}.q_norm"), 3 * h)?, linears })
         };
         (0..=layers).map(predictor).collect()
@@ -285,7 +299,7 @@ impl<T: Scalar> Builder<'_, '_, T> {
         let Some(charges) = &self.config.charges else {
             return Ok(Vec::new());
         };
-        if self.config.head != Head::WeightedCoulomb {
+        if !self.config.head.has_coulomb() {
             return Ok(Vec::new());
         }
         let weights = self.tensor(COULOMB_WEIGHTS, &[(self.config.layers + 1) * charges.q_dim])?;
