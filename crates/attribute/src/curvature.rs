@@ -179,7 +179,7 @@ impl Curvature {
         examples: usize,
     ) -> Result<Self, AttributeError> {
         let size = sum.rows();
-        Self::decomposed(site, (size, examples), sum, None)
+        Self::decomposed(site, size, examples, sum, None)
     }
 
     fn dual(site: &str, rows: Mat<f64>) -> Result<Self, AttributeError> {
@@ -187,12 +187,13 @@ impl Curvature {
         let mut inner = Mat::zeros(examples, examples);
         let (left, right) = (Arg::Plain(rows.view()), Arg::Transposed(rows.view()));
         product(1.0, left, right, inner.view_mut(), Write::Set);
-        Self::decomposed(site, (size, examples), inner, Some(rows))
+        Self::decomposed(site, size, examples, inner, Some(rows))
     }
 
     fn decomposed(
         site: &str,
-        (size, examples): (usize, usize),
+        size: usize,
+        examples: usize,
         mut sum: Mat<f64>,
         rows: Option<Mat<f64>>,
     ) -> Result<Self, AttributeError> {

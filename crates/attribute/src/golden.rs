@@ -158,7 +158,8 @@ impl Case {
     fn sparse(&self, inp: usize, out: usize, prefix: &str) -> SparseSigns {
         let (targets, signs) =
             (self.indices(&format!("{prefix}idx")), self.signs(&format!("{prefix}sign")));
-        SparseSigns::new((inp, out), targets.len() / inp, &targets, &signs).expect("a map")
+        SparseSigns::new(linwright_ops::Shape { out, inp }, targets.len() / inp, &targets, &signs)
+            .expect("a map")
     }
 }
 

@@ -20,6 +20,7 @@ use crate::curvature::{Damping, SMALLEST};
 use crate::influence::Precondition;
 use crate::moments::Moments;
 use crate::store::ShardFile;
+use linwright_ops::Shape;
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::eigh;
@@ -120,6 +121,10 @@ impl Kronecker {
         Mat::zeros(self.values.rows(), self.values.cols())
     }
 
+    fn shape(&self) -> Shape {
+        Shape { out: self.values.rows(), inp: self.values.cols() }
+    }
+
     fn replace(&mut self, sums: Mat<f64>, count: usize) {
         self.values = sums;
         self.values.data_mut().iter_mut().for_each(|number| *number /= count.max(1) as f64);
@@ -135,18 +140,19 @@ impl Kronecker {
 
     /// `Q_sᵀ V Q_a` of a row.
     fn turned(&self, row: &[f64]) -> Mat<f64> {
-        let (out, inp) = (self.values.rows(), self.values.cols());
-        assert_eq!(row.len(), out * inp, "numbers of a gradient of {}", self.site);
+        let shape = self.shape();
+        let Shape { out, inp } = shape;
+        assert_eq!(row.len(), shape.dense_parameters(), "numbers of a gradient of {}", self.site);
         let gradient = Mat::from_vec(out, inp, row.to_vec());
-        let half = of(Arg::Transposed(self.out.view()), Arg::Plain(gradient.view()), (out, inp));
-        of(Arg::Plain(half.view()), Arg::Plain(self.inp.view()), (out, inp))
+        let half = of(Arg::Transposed(self.out.view()), Arg::Plain(gradient.view()), shape);
+        of(Arg::Plain(half.view()), Arg::Plain(self.inp.view()), shape)
     }
 }
 
 impl Precondition for Kronecker {
     fn precondition(&self, rows: &mut Mat<f64>, damping: Damping) -> Result<(), AttributeError> {
         let added = self.damping(damping)?;
-        let shape = (self.values.rows(), self.values.cols());
+        let shape = self.shape();
         for row in 0..rows.rows() {
             let mut turned = self.turned(rows.row(row));
             let numbers = turned.data_mut().iter_mut();
@@ -159,8 +165,9 @@ impl Precondition for Kronecker {
     }
 }
 
-fn of(a: Arg<'_, f64>, b: Arg<'_, f64>, (rows, cols): (usize, usize)) -> Mat<f64> {
-    let mut c = Mat::zeros(rows, cols);
+/// The product of two matrices, of this shape.
+fn of(a: Arg<'_, f64>, b: Arg<'_, f64>, Shape { out, inp }: Shape) -> Mat<f64> {
+    let mut c = Mat::zeros(out, inp);
     product(1.0, a, b, c.view_mut(), Write::Set);
     c
 }

@@ -37,7 +37,7 @@ mod values;
 pub use baselines::{Bm25, embeddings};
 pub use cache::{CacheEstimate, CacheOptions, Cached, cache, estimate};
 pub use capture::{Gradients, gradients, gradients_by_row};
-pub use compressors::{CompressorKey, CompressorKind, CompressorSpec};
+pub use compressors::{CompressorKey, CompressorKind, CompressorSpec, Learns, Masked};
 pub use curvature::{Curvature, Damping};
 pub use documents::Documents;
 pub use error::AttributeError;

@@ -72,6 +72,7 @@ impl Content {
             });
             Ok(Self::Indices(indices.collect::<Result<_, _>>()?))
         };
+        #[expect(clippy::wildcard_enum_match_arm, reason = "an unsupported type is an error")]
         match info.dtype {
             StoredType::F32 | StoredType::F16 | StoredType::Bf16 | StoredType::F64 => {
                 let &[rows, columns] = info.shape.as_slice() else {

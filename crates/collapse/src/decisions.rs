@@ -115,7 +115,7 @@ impl<'a> Decisions<'a> {
         let decided = parallel::map(starts, |_, start| {
             let count = BLOCK.min(x.rows() - start);
             let span = start..start + count;
-            self.decide(x.rows_range(start, count), (&own[span.clone()], &labels[span]))
+            self.decide(x.rows_range(start, count), &own[span.clone()], &labels[span])
         });
         for (place, one) in own.iter().zip(decided.into_iter().flatten()) {
             let tally = &mut self.tallies[*place as usize];
@@ -131,7 +131,7 @@ impl<'a> Decisions<'a> {
         Ok(())
     }
 
-    fn decide(&self, x: MatRef<'_, f64>, (own, labels): (&[u32], &[u32])) -> Vec<Tally> {
+    fn decide(&self, x: MatRef<'_, f64>, own: &[u32], labels: &[u32]) -> Vec<Tally> {
         let centred = Mat::from_fn(x.rows(), x.cols(), |i, j| x.at(i, j) - self.centre[j]);
         let mut products = Mat::zeros(x.rows(), self.means.rows());
         linear(centred.view(), self.means.view(), products.view_mut(), Write::Set);

@@ -4,7 +4,7 @@
 //! in double: `2 K² d` operations are seconds for 30,000 rows.
 
 use linwright_tensor::kernels::gemm::{Arg, Write, product, product_on_this_thread};
-use linwright_tensor::{Mat, parallel};
+use linwright_tensor::{Mat, MatRef, parallel};
 
 /// Largest number of rows with products in double precision.
 pub(crate) const EXACT_ROWS: usize = 4096;
@@ -58,11 +58,17 @@ impl<'a> Rows<'a> {
                 };
                 match &self.narrow {
                     Some((a, b)) => {
-                        let tile = tile(a, b, (start, count), (first, width));
+                        let tile = tile(
+                            a.view().rows_range(start, count),
+                            b.view().rows_range(first, width),
+                        );
                         each(&|i, j| f64::from(tile.at(i, j)));
                     }
                     None => {
-                        let tile = tile(self.a, self.b, (start, count), (first, width));
+                        let tile = tile(
+                            self.a.view().rows_range(start, count),
+                            self.b.view().rows_range(first, width),
+                        );
                         each(&|i, j| tile.at(i, j));
                     }
                 }
@@ -83,15 +89,10 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn tile<T: linwright_tensor::Scalar>(
-    a: &Mat<T>,
-    b: &Mat<T>,
-    (start, count): (usize, usize),
-    (first, width): (usize, usize),
-) -> Mat<T> {
-    let mut tile = Mat::zeros(count, width);
-    let left = Arg::Plain(a.view().rows_range(start, count));
-    let right = Arg::Transposed(b.view().rows_range(first, width));
+/// `A Bᵀ`.
+fn tile<T: linwright_tensor::Scalar>(a: MatRef<'_, T>, b: MatRef<'_, T>) -> Mat<T> {
+    let mut tile = Mat::zeros(a.rows(), b.rows());
+    let (left, right) = (Arg::Plain(a), Arg::Transposed(b));
     product_on_this_thread(T::ONE, left, right, tile.view_mut(), Write::Set);
     tile
 }

@@ -40,16 +40,13 @@ pub(crate) fn of_means(statistics: &ClassStatistics) -> Vec<f64> {
 }
 
 /// The singular value of means, or of rows that are means times factors, below which a direction is
-/// only rounding: `raw` has the rows before they were centred, `errors` those of the rows.
-pub(crate) fn of_directions(
-    (rows, cols): (usize, usize),
-    raw: &[f64],
-    errors: &[f64],
-    precision: DType,
-) -> f64 {
-    let most = rows.max(cols) as f64;
+/// only rounding: `side` is the longer side of the matrix, `raw` has the rows before they were centred, `errors` those of the rows.
+pub(crate) fn of_directions(side: usize, raw: &[f64], errors: &[f64], precision: DType) -> f64 {
+    let most = side as f64;
     match precision {
         DType::F64 => most * DType::F64.epsilon() * norm(raw),
-        _ => (most.min(MOST) * DType::F32.epsilon() * norm(raw)).max(norm(errors)),
+        DType::F32 | DType::F16 | DType::Bf16 => {
+            (most.min(MOST) * DType::F32.epsilon() * norm(raw)).max(norm(errors))
+        }
     }
 }

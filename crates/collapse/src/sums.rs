@@ -124,7 +124,7 @@ impl ClassSums {
     /// # Errors
     /// [`CollapseError::Memory`] if they do not fit.
     pub fn checked(classes: usize, features: usize, keep: Keep) -> Result<Self, CollapseError> {
-        Self::check_memory(1, (classes, features), keep)?;
+        Self::check_memory(1, classes, features, keep)?;
         Ok(Self::new(classes, features, keep))
     }
 
@@ -134,7 +134,8 @@ impl ClassSums {
     /// [`CollapseError::Memory`].
     pub fn check_memory(
         count: usize,
-        (classes, features): (usize, usize),
+        classes: usize,
+        features: usize,
         keep: Keep,
     ) -> Result<(), CollapseError> {
         let what =

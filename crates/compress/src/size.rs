@@ -153,10 +153,7 @@ impl Size {
     /// The requested share of parameters, if it is one.
     #[must_use]
     pub fn keep(&self) -> Option<f64> {
-        match *self {
-            Self::Keep(keep) => Some(keep),
-            _ => None,
-        }
+        if let Self::Keep(keep) = *self { Some(keep) } else { None }
     }
 
     /// Checks the range of the number.
@@ -177,12 +174,10 @@ impl Size {
 
     /// Checks that a share of parameters leaves some and saves some.
     pub(crate) fn check_saves(&self) -> Result<(), SizeError> {
-        match *self {
-            Self::Keep(keep) if !(keep > 0.0 && keep < 1.0) => {
-                Err(SizeError::Range { size: *self, expected: "a share between 0 and 1" })
-            }
-            _ => self.check(),
+        if self.keep().is_some_and(|keep| !(keep > 0.0 && keep < 1.0)) {
+            return Err(SizeError::Range { size: *self, expected: "a share between 0 and 1" });
         }
+        self.check()
     }
 
     /// Whether it depends on the singular values of a weight.
@@ -196,7 +191,11 @@ impl Size {
     pub(crate) fn shrunk(self, by: usize) -> Self {
         match self {
             Self::Rank(rank) => Self::Rank((rank / by).max(1)),
-            other => other,
+            Self::Rate(_)
+            | Self::Rho(_)
+            | Self::Keep(_)
+            | Self::Energy(_)
+            | Self::MarchenkoPastur => self,
         }
     }
 
@@ -221,9 +220,7 @@ impl Size {
             }
             Self::Rank(rank) => rank,
             Self::Energy(energy) => of_energy(needed()?, energy),
-            Self::MarchenkoPastur => {
-                Noise::of(needed()?, (out, inp)).map_or(0, |noise| noise.above)
-            }
+            Self::MarchenkoPastur => Noise::of(needed()?, shape).map_or(0, |noise| noise.above),
         };
         Ok(rank.min(full))
     }

@@ -18,7 +18,8 @@ pub(super) struct MaskedInfill {
 /// Masked inputs of a cloze request, with an empty response: one input per number of tokens of its
 /// answers, and one for the filled text if none of them has `filled_masks` masks.
 pub(super) fn plan(
-    (item, request): (usize, usize),
+    item: usize,
+    request: usize,
     cloze: &Cloze<'_>,
     model: &dyn LanguageModel,
     place: &str,

@@ -17,7 +17,8 @@ pub(super) struct PendingSimilarity {
 impl PendingSimilarity {
     /// The pair of a request, with a response without cosine.
     pub(super) fn plan(
-        (item, request): (usize, usize),
+        item: usize,
+        request: usize,
         texts: &[std::borrow::Cow<'_, str>; 2],
         model: &dyn LanguageModel,
         place: &str,

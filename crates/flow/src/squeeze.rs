@@ -5,7 +5,7 @@ use linwright_tensor::{Mat, Scalar};
 
 impl SqueezeOrder {
     /// The squeezed channel of a channel at a position of its block.
-    fn channel(self, channel: usize, (down, across): (usize, usize), channels: usize) -> usize {
+    fn channel(self, channel: usize, down: usize, across: usize, channels: usize) -> usize {
         match self {
             Self::ChannelMajor => 4 * channel + 2 * down + across,
             Self::PlaceMajor => (2 * down + across) * channels + channel,
@@ -53,7 +53,7 @@ impl SqueezeOrder {
             let (i, j) = (place / width, place % width);
             let into = (example * (height / 2) + i / 2) * (width / 2) + j / 2;
             for c in 0..channels {
-                visit((row, c), (into, self.channel(c, (i % 2, j % 2), channels)));
+                visit((row, c), (into, self.channel(c, i % 2, j % 2, channels)));
             }
         }
     }

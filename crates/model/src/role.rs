@@ -86,6 +86,30 @@ impl Role {
         }
     }
 
+    /// Whether it belongs to attention.
+    #[must_use]
+    pub fn is_in_attention(self) -> bool {
+        match self {
+            Self::Query | Self::Key | Self::Value | Self::QueryKeyValue | Self::Output => true,
+            Self::Gate | Self::Up | Self::GateUp | Self::Down | Self::FcIn | Self::FcOut => false,
+            Self::ProjectIn | Self::ProjectOut => false,
+            Self::Transform | Self::Head | Self::Pooler => false,
+        }
+    }
+
+    /// Whether it is the last of attention or of an MLP, whose output is added to the residual
+    /// stream.
+    #[must_use]
+    pub fn ends_branch(self) -> bool {
+        match self {
+            Self::Output | Self::Down | Self::FcOut => true,
+            Self::Query | Self::Key | Self::Value | Self::QueryKeyValue => false,
+            Self::Gate | Self::Up | Self::GateUp | Self::FcIn => false,
+            Self::ProjectIn | Self::ProjectOut => false,
+            Self::Transform | Self::Head | Self::Pooler => false,
+        }
+    }
+
     /// Aliases of a role: module names in checkpoints. Options and recipes accept them wherever
     /// they accept [`Self::name`]; they are never printed.
     #[must_use]

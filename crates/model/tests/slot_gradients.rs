@@ -302,7 +302,7 @@ fn weights_in_16_bits_are_not_widened_as_a_whole() {
         let weight = slot.op().to_dense().expect("dense");
         let of = HalfType::Bf16;
         let bits = weight.data().iter().map(|v| (v.to_bits() >> 16) as u16).collect();
-        let half = HalfDense::new(Halves::new(of, (weight.rows(), weight.cols()), bits));
+        let half = HalfDense::new(Halves::new(of, weight.rows(), weight.cols(), bits));
         slot.replace(Op::Linear(Box::new(half))).expect("fits");
     }
     let batch = batch_of(&model, &[4]);

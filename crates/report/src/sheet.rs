@@ -61,24 +61,35 @@ impl Sheet {
              width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\">\n\
              <rect width=\"{width}\" height=\"{height}\" fill=\"#FFFFFF\"/>\n"
         );
-        words(&mut page, (MARGIN, MARGIN + LINE / 2), 16, palette::BASELINE.0, &self.title);
+        words(&mut page, point(MARGIN, MARGIN + LINE / 2), 16, palette::BASELINE.0, &self.title);
         for (index, panel) in (0..).zip(&self.panels) {
             let left = MARGIN + index * (PANEL.width + MARGIN);
-            words(&mut page, (left, top), 13, palette::BASELINE.0, &panel.heading);
-            legend(&mut page, (left, top + LINE), &panel.legend);
+            words(&mut page, point(left, top), 13, palette::BASELINE.0, &panel.heading);
+            legend(&mut page, point(left, top + LINE), &panel.legend);
             let plot = svg(&panel.plot, PANEL)?;
-            page.push_str(&placed(&plot, (left, plot_top)));
+            page.push_str(&placed(&plot, point(left, plot_top)));
         }
         for (line, note) in (0..).zip(&notes) {
-            words(&mut page, (MARGIN, notes_top + line * LINE), 12, palette::INK.0, note);
+            words(&mut page, point(MARGIN, notes_top + line * LINE), 12, palette::INK.0, note);
         }
         page.push_str("</svg>\n");
         Ok(page)
     }
 }
 
+/// A place in the sheet, from the left and from the top.
+#[derive(Clone, Copy)]
+struct Point {
+    x: i32,
+    y: i32,
+}
+
+fn point(x: i32, y: i32) -> Point {
+    Point { x, y }
+}
+
 /// Positions a plot in the sheet by replacing its opening tag.
-fn placed(plot: &str, (x, y): (i32, i32)) -> String {
+fn placed(plot: &str, Point { x, y }: Point) -> String {
     let body = plot.split_once('>').map_or(plot, |(_, body)| body);
     let Size { width, height, .. } = PANEL;
     let (inner, tall) = (width * FINE, height * FINE);
@@ -88,7 +99,7 @@ fn placed(plot: &str, (x, y): (i32, i32)) -> String {
     )
 }
 
-fn words(page: &mut String, (x, y): (i32, i32), size: i32, colour: RGBColor, text: &str) {
+fn words(page: &mut String, Point { x, y }: Point, size: i32, colour: RGBColor, text: &str) {
     let (colour, text) = (palette::hex(colour), escape(text));
     let _ = writeln!(
         page,
@@ -96,18 +107,18 @@ fn words(page: &mut String, (x, y): (i32, i32), size: i32, colour: RGBColor, tex
     );
 }
 
-fn legend(page: &mut String, (left, top): (i32, i32), entries: &[(usize, String)]) {
+fn legend(page: &mut String, Point { x: left, y: top }: Point, entries: &[(usize, String)]) {
     let column = PANEL.width / LEGEND_COLUMNS as i32;
     for (index, (method, label)) in entries.iter().enumerate() {
         let (row, place) = (index / LEGEND_COLUMNS, index % LEGEND_COLUMNS);
         let x = left + 6 + column * place as i32;
         let y = top + LINE * row as i32;
-        let _ = writeln!(page, "{}", mark(*method, (x, y - 4)));
-        words(page, (x + 10, y), 12, palette::INK.0, label);
+        let _ = writeln!(page, "{}", mark(*method, point(x, y - 4)));
+        words(page, point(x + 10, y), 12, palette::INK.0, label);
     }
 }
 
-fn mark(method: usize, (x, y): (i32, i32)) -> String {
+fn mark(method: usize, Point { x, y }: Point) -> String {
     let fill = palette::hex(palette::colour(method));
     let shape = |points: [(i32, i32); 4]| {
         let points = points.map(|(dx, dy)| format!("{},{}", x + dx, y + dy)).join(" ");

@@ -105,7 +105,7 @@ impl Halves {
     /// If there are not exactly `rows * cols`.
     #[must_use]
     #[track_caller]
-    pub fn new(of: HalfType, (rows, cols): (usize, usize), bits: Vec<u16>) -> Self {
+    pub fn new(of: HalfType, rows: usize, cols: usize, bits: Vec<u16>) -> Self {
         assert_eq!(bits.len(), rows * cols, "numbers of a {rows} x {cols} matrix");
         Self { of, rows, cols, bits: Numbers::Owned(bits) }
     }
@@ -116,7 +116,7 @@ impl Halves {
     /// If they are not exactly `rows * cols`.
     #[must_use]
     #[track_caller]
-    pub fn mapped(of: HalfType, (rows, cols): (usize, usize), bits: Mapped<u16>) -> Self {
+    pub fn mapped(of: HalfType, rows: usize, cols: usize, bits: Mapped<u16>) -> Self {
         assert_eq!(bits.numbers().len(), rows * cols, "numbers of a {rows} x {cols} matrix");
         Self { of, rows, cols, bits: Numbers::Mapped(bits) }
     }

@@ -13,7 +13,7 @@ impl Compressor for Gauss {
     const ABOUT: &'static str = "a dense normal matrix times the gradient";
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
-        let shape = (layer.length(Role::Flat), layer.size()?);
+        let shape = layer.map_shape(Role::Flat, layer.size()?);
         layer.flat(vec![Box::new(Dense::normal(shape, layer.key(Role::Flat, "gauss"))?)])
     }
 }
@@ -25,7 +25,7 @@ impl Compressor for Rademacher {
     const ABOUT: &'static str = "a dense matrix of signs times the gradient";
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
-        let shape = (layer.length(Role::Flat), layer.size()?);
+        let shape = layer.map_shape(Role::Flat, layer.size()?);
         layer.flat(vec![Box::new(Dense::rademacher(shape, layer.key(Role::Flat, "rademacher"))?)])
     }
 }

@@ -5,7 +5,7 @@
 //! arXiv:2505.18976. Layers with fewer rows or columns keep all of them; if the sub-block has at
 //! most `size` numbers, there is no second stage.
 
-use super::{Compressor, Layer, Role};
+use super::{Compressor, Layer, Learns, Masked, Role};
 use crate::{AttributeError, LayerMap};
 
 pub(super) struct FactGrass;
@@ -27,7 +27,7 @@ impl Compressor for SelectiveFactGrass {
     const NAME: &'static str = "selective_factgrass";
     const ABOUT: &'static str =
         "learned rows and columns of the gradient, then sparse random signs";
-    const LEARNED: bool = true;
+    const LEARNS: Learns = Learns::Positions { of: Masked::Factors, blown_up: true };
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
         let side = layer.side(layer.blown_up()?)?;

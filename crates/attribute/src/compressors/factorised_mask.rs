@@ -2,7 +2,7 @@
 //!
 //! Source: GraSS, arXiv:2505.18976.
 
-use super::{Compressor, Layer, Role};
+use super::{Compressor, Layer, Learns, Masked, Role};
 use crate::{AttributeError, LayerMap};
 
 pub(super) struct FactorisedMask;
@@ -23,7 +23,7 @@ pub(super) struct SelectiveFactorisedMask;
 impl Compressor for SelectiveFactorisedMask {
     const NAME: &'static str = "selective_factorised_mask";
     const ABOUT: &'static str = "learned rows and columns of the gradient";
-    const LEARNED: bool = true;
+    const LEARNS: Learns = Learns::Positions { of: Masked::Factors, blown_up: false };
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
         let side = layer.side(layer.size()?)?;

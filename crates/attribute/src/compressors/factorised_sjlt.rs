@@ -13,7 +13,7 @@ impl Compressor for FactorisedSjlt {
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
         let side = layer.side(layer.size()?)?;
         let map = |role| -> Result<Box<dyn VectorMap>, AttributeError> {
-            let shape = (layer.length(role), side);
+            let shape = layer.map_shape(role, side);
             let key = layer.key(role, "sjlt");
             Ok(Box::new(SparseSigns::random(shape, layer.spec.signs, key)?))
         };

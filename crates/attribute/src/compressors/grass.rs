@@ -4,7 +4,7 @@
 //! Source: Hu et al. 2025, arXiv:2505.18976. If the mask selects at most `size` entries, there is
 //! no second stage.
 
-use super::{Compressor, Layer, Role};
+use super::{Compressor, Layer, Learns, Masked, Role};
 use crate::maps::VectorMap;
 use crate::{AttributeError, LayerMap};
 
@@ -30,7 +30,7 @@ pub(super) struct SelectiveGrass;
 impl Compressor for SelectiveGrass {
     const NAME: &'static str = "selective_grass";
     const ABOUT: &'static str = "learned entries of the gradient, then sparse random signs";
-    const LEARNED: bool = true;
+    const LEARNS: Learns = Learns::Positions { of: Masked::Gradient, blown_up: true };
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
         sketched(layer, layer.selective_mask(Role::Flat, layer.blown_up()?)?)

@@ -6,18 +6,19 @@
 //! low-rank layer. For a layer with fewer features than `√size`, random maps have more outputs than
 //! features, as there, and PCA keeps all eigenvectors.
 
-use super::{Compressor, Layer, Role};
+use super::{Compressor, Layer, Learns, Role};
 use crate::maps::{Dense, VectorMap};
 use crate::{AttributeError, LayerMap};
+use linwright_ops::Shape;
 use linwright_tensor::RngKey;
 
 /// Draws the matrix of a factor.
-type Draw = fn((usize, usize), RngKey) -> Result<Dense, AttributeError>;
+type Draw = fn(Shape, RngKey) -> Result<Dense, AttributeError>;
 
 fn random(layer: &Layer<'_>, kind: &str, draw: Draw) -> Result<LayerMap, AttributeError> {
     let side = layer.side(layer.size()?)?;
     let map = |role| -> Result<Box<dyn VectorMap>, AttributeError> {
-        Ok(Box::new(draw((layer.length(role), side), layer.key(role, kind))?))
+        Ok(Box::new(draw(layer.map_shape(role, side), layer.key(role, kind))?))
     };
     layer.factorised(map(Role::Inp)?, map(Role::Out)?, false)
 }
@@ -49,7 +50,7 @@ pub(super) struct LograPca;
 impl Compressor for LograPca {
     const NAME: &'static str = "logra_pca";
     const ABOUT: &'static str = "principal directions of inputs and gradients of outputs";
-    const LEARNED: bool = true;
+    const LEARNS: Learns = Learns::Directions;
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
         let side = layer.side(layer.size()?)?;

@@ -3,7 +3,7 @@
 //! Only the masked entries are computed, each a dot product over the rows of the example. Source:
 //! GraSS, arXiv:2505.18976; random masks are not scaled, as there.
 
-use super::{Compressor, Layer, Role};
+use super::{Compressor, Layer, Learns, Masked, Role};
 use crate::{AttributeError, LayerMap};
 
 pub(super) struct RandomMask;
@@ -22,7 +22,7 @@ pub(super) struct SelectiveMask;
 impl Compressor for SelectiveMask {
     const NAME: &'static str = "selective_mask";
     const ABOUT: &'static str = "learned entries of the gradient";
-    const LEARNED: bool = true;
+    const LEARNS: Learns = Learns::Positions { of: Masked::Gradient, blown_up: false };
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
         layer.flat(vec![layer.selective_mask(Role::Flat, layer.size()?)?])

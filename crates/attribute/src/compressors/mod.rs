@@ -8,10 +8,37 @@
 use crate::layer_map::{LayerMap, LayerShape};
 use crate::maps::{Identity, Mask, SparseSigns, VectorMap};
 use crate::{AttributeError, Learned};
+use linwright_ops::Shape;
 use linwright_tensor::RngKey;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+
+/// What a compressor needs from examples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learns {
+    /// Nothing: its numbers are random or fixed.
+    Nothing,
+    /// Positions of numbers to select.
+    Positions {
+        /// What they are selected from.
+        of: Masked,
+        /// Whether the selected numbers are compressed again, so that there are `blow_up` times as
+        /// many.
+        blown_up: bool,
+    },
+    /// Principal directions of inputs and of gradients of outputs.
+    Directions,
+}
+
+/// What a learned mask selects from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Masked {
+    /// The gradient as one vector.
+    Gradient,
+    /// Inputs and gradients of outputs, each the square root of the size.
+    Factors,
+}
 
 /// A compressor in the list.
 trait Compressor {
@@ -19,8 +46,8 @@ trait Compressor {
     const NAME: &'static str;
     /// One-line description.
     const ABOUT: &'static str;
-    /// Whether it needs learned indices or directions.
-    const LEARNED: bool = false;
+    /// What is learned from examples before it can be built.
+    const LEARNS: Learns = Learns::Nothing;
 
     /// The map of a layer.
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError>;
@@ -52,10 +79,16 @@ macro_rules! compressors {
                 match self { $($(Self::$name => $module::$name::ABOUT,)+)* }
             }
 
-            /// Whether it needs learned indices or directions.
+            /// What is learned from examples before it can be built.
+            #[must_use]
+            pub fn learns(self) -> Learns {
+                match self { $($(Self::$name => $module::$name::LEARNS,)+)* }
+            }
+
+            /// Whether it needs learned positions or directions.
             #[must_use]
             pub fn is_learned(self) -> bool {
-                match self { $($(Self::$name => $module::$name::LEARNED,)+)* }
+                self.learns() != Learns::Nothing
             }
 
             fn build(self, layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
@@ -276,6 +309,11 @@ impl Layer<'_> {
         }
     }
 
+    /// Shape of a map of the vectors of a role to `out` numbers.
+    fn map_shape(&self, role: Role, out: usize) -> Shape {
+        Shape { out, inp: self.length(role) }
+    }
+
     fn key(&self, role: Role, kind: &str) -> RngKey {
         self.key.fold(role.name()).fold(kind)
     }
@@ -285,11 +323,11 @@ impl Layer<'_> {
     }
 
     fn random_mask(&self, role: Role, out: usize) -> Result<Box<dyn VectorMap>, AttributeError> {
-        let how = match role {
-            Role::Inp | Role::Out => (out, self.spec.block),
-            Role::Flat => (out, 1),
+        let block = match role {
+            Role::Inp | Role::Out => self.spec.block,
+            Role::Flat => 1,
         };
-        let mask = Mask::random_groups(self.length(role), how, self.key(role, "mask"))?;
+        let mask = Mask::random_groups(self.length(role), out, block, self.key(role, "mask"))?;
         Ok(Box::new(mask))
     }
 
@@ -326,7 +364,7 @@ impl Layer<'_> {
             return Ok(None);
         }
         let key = self.key(Role::Flat, "sjlt");
-        Ok(Some(Box::new(SparseSigns::random((inp, out), self.spec.signs, key)?)))
+        Ok(Some(Box::new(SparseSigns::random(Shape { out, inp }, self.spec.signs, key)?)))
     }
 
     /// A flat compressor: identities of the factors, and these maps.

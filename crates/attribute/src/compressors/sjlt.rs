@@ -14,8 +14,9 @@ impl Compressor for Sjlt {
     const ABOUT: &'static str = "sparse random signs of the gradient";
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
-        let (inp, key) = (layer.length(Role::Flat), layer.key(Role::Flat, "sjlt"));
-        let map = SparseSigns::random((inp, layer.size()?), layer.spec.signs, key)?;
+        let (shape, key) =
+            (layer.map_shape(Role::Flat, layer.size()?), layer.key(Role::Flat, "sjlt"));
+        let map = SparseSigns::random(shape, layer.spec.signs, key)?;
         layer.flat(vec![Box::new(map)])
     }
 }

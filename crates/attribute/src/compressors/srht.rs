@@ -13,7 +13,7 @@ impl Compressor for Srht {
     const ABOUT: &'static str = "a subsampled randomised Hadamard transform of the gradient";
 
     fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
-        let shape = (layer.length(Role::Flat), layer.size()?);
+        let shape = layer.map_shape(Role::Flat, layer.size()?);
         layer.flat(vec![Box::new(Hadamard::random(shape, layer.key(Role::Flat, "srht"))?)])
     }
 }

@@ -44,8 +44,8 @@ fn losses_and_gradients_of_masks_are_those_of_the_reference() {
         let rows = |name: &str| case.rows(name).cast::<f64>();
         let size = case.about["k"].as_u64().expect("a size") as usize;
         let penalty = case.about["lambda_reg"].as_f64().expect("a factor");
-        let gradients = (rows("train"), rows("test"));
-        let objective = MaskObjective::new(gradients, vec![size], (penalty, 1e-6));
+        let (train, test) = (rows("train"), rows("test"));
+        let objective = MaskObjective::new(train, test, vec![size], penalty, 1e-6);
         let pattern = |at: &str| {
             let name = if at == "0" { "S0".into() } else { format!("{at}.S") };
             Pattern::Flat(values(&case, &name))
@@ -78,7 +78,7 @@ fn losses_and_gradients_of_masks_are_those_of_the_reference() {
         let sizes = vec![size("k_out"), size("k_in")];
         let penalty = case.about["lambda_reg"].as_f64().expect("a factor");
         let objective =
-            MaskObjective::new((whole("train"), whole("test")), sizes.clone(), (penalty, 1e-5));
+            MaskObjective::new(whole("train"), whole("test"), sizes.clone(), penalty, 1e-5);
         let part = |at: &str, side: &str| {
             let name = if at == "0" { format!("S_{side}0") } else { format!("{at}.S_{side}") };
             values(&case, &name)

@@ -24,7 +24,8 @@ pub fn principal_directions<N: Differentiable>(
     network: &N,
     chosen: &dyn Fn(&LinearSlot) -> bool,
     examples: &dyn Examples<N::Input>,
-    (count, batch): (usize, usize),
+    count: usize,
+    batch: usize,
     monitor: &mut dyn Monitor,
 ) -> Result<BTreeMap<SiteId, Learned>, AttributeError> {
     let mut moments = Moments::default();
@@ -133,7 +134,7 @@ mod tests {
         let (net, labelled) = (classifier(1), points(30));
         let examples = classified(&labelled);
         let of = |size, monitor: &mut dyn Monitor| {
-            principal_directions(&net, &|_| true, &examples, (3, size), monitor)
+            principal_directions(&net, &|_| true, &examples, 3, size, monitor)
         };
         let learned = of(7, &mut Silent).unwrap();
         assert_eq!(learned.len(), 3);

@@ -4,7 +4,8 @@ use super::Learned;
 use super::objective::{MaskObjective, Pattern, sigmoid};
 use crate::maps::MAX_NUMBERS;
 use crate::{
-    AttributeError, CompressorKind, CompressorSpec, Examples, GradientMap, Reduction, gradients,
+    AttributeError, CompressorKind, CompressorSpec, Examples, GradientMap, Learns, Masked,
+    Reduction, gradients,
 };
 use linwright_ops::{Differentiable, LinearSlot, SiteId};
 use linwright_run::Monitor;
@@ -55,13 +56,13 @@ pub fn learn_masks<N: Differentiable>(
         expected: expected.into(),
     };
     let size = compressor.size.unwrap_or(0);
-    let blown_up = size.saturating_mul(compressor.blow_up);
-    let (is_flat, size) = match compressor.kind {
-        CompressorKind::SelectiveMask => (true, size),
-        CompressorKind::SelectiveGrass => (true, blown_up),
-        CompressorKind::SelectiveFactorisedMask => (false, size.isqrt()),
-        CompressorKind::SelectiveFactGrass => (false, blown_up.isqrt()),
-        _ => return Err(refused("compressor", compressor.to_string(), "a selective one")),
+    let Learns::Positions { of, blown_up } = compressor.kind.learns() else {
+        return Err(refused("compressor", compressor.to_string(), "a selective one"));
+    };
+    let selected = size.saturating_mul(if blown_up { compressor.blow_up } else { 1 });
+    let (is_flat, size) = match of {
+        Masked::Gradient => (true, selected),
+        Masked::Factors => (false, selected.isqrt()),
     };
     let held_out = (examples.count() as f64 * options.held_out).round() as usize;
     if held_out == 0 || held_out + 2 > examples.count() {
@@ -81,8 +82,8 @@ pub fn learn_masks<N: Differentiable>(
         let sizes: Vec<usize> = parts.iter().map(|&length| size.min(length)).collect();
         // The numbers under the root are those of the reference.
         let (penalty, epsilon) = (options.penalty, if is_flat { 1e-6 } else { 1e-5 });
-        let gradients = (normalised(part(0, train)), normalised(part(train, held_out)));
-        let objective = MaskObjective::new(gradients, sizes, (penalty, epsilon));
+        let (fitted, judged) = (normalised(part(0, train)), normalised(part(train, held_out)));
+        let objective = MaskObjective::new(fitted, judged, sizes, penalty, epsilon);
         let key = RngKey::new(options.seed).fold("masks").fold(&slot.id().0);
         let mut found = learn(&objective, &parts, key, options).into_iter();
         let of_layer = match is_flat {
@@ -202,8 +203,8 @@ mod tests {
                 scale * stream.normal()
             })
         };
-        let rows = (normalised(draw(40)), normalised(draw(12)));
-        let objective = MaskObjective::new(rows, vec![4], (1e-3, 1e-6));
+        let (train, held_out) = (normalised(draw(40)), normalised(draw(12)));
+        let objective = MaskObjective::new(train, held_out, vec![4], 1e-3, 1e-6);
         let found = learn(&objective, &[30], RngKey::new(1), MaskLearning::default());
         let mut found = found[0].clone();
         found.sort_unstable();

@@ -92,9 +92,11 @@ pub(crate) struct MaskObjective {
 impl MaskObjective {
     /// The objective of gradients (examples, entries).
     pub(crate) fn new(
-        (train, held_out): (Mat<f64>, Mat<f64>),
+        train: Mat<f64>,
+        held_out: Mat<f64>,
         sizes: Vec<usize>,
-        (penalty, epsilon): (f64, f64),
+        penalty: f64,
+        epsilon: f64,
     ) -> Self {
         let mut exact = inner(&held_out, &train);
         centre(&mut exact);
@@ -208,8 +210,8 @@ mod tests {
             ),
         ];
         for (pattern, sizes) in patterns {
-            let rows = (draw(7, 12, 1), draw(4, 12, 2));
-            let objective = MaskObjective::new(rows, sizes, (0.05, 1e-6));
+            let (train, held_out) = (draw(7, 12, 1), draw(4, 12, 2));
+            let objective = MaskObjective::new(train, held_out, sizes, 0.05, 1e-6);
             let (_, gradients) = objective.value(&pattern);
             for (part, gradient) in gradients.iter().enumerate() {
                 for (at, gradient) in gradient.iter().enumerate() {

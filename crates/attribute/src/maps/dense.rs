@@ -16,6 +16,7 @@ use super::sparse_signs::random_signs;
 use super::{Rows, VectorMap, check_adjoint, check_part, check_shapes, check_size};
 use crate::AttributeError;
 use crate::map_file::{Content, Parts};
+use linwright_ops::Shape;
 use linwright_tensor::kernels::gemm::{Arg, PackedRight, Write, product, product_on_this_thread};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, parallel};
 use std::sync::{Arc, OnceLock};
@@ -78,7 +79,7 @@ impl Dense {
     ///
     /// # Errors
     /// [`AttributeError::MapTooLarge`], or [`AttributeError::Map`] for no outputs.
-    pub fn normal((inp, out): (usize, usize), key: RngKey) -> Result<Self, AttributeError> {
+    pub fn normal(Shape { out, inp }: Shape, key: RngKey) -> Result<Self, AttributeError> {
         let count = check_size(Self::KIND, inp.checked_mul(out))?;
         Self::of_entries(Mat::from_vec(inp, out, key.stream().normals(count, 1.0)))
     }
@@ -87,7 +88,7 @@ impl Dense {
     ///
     /// # Errors
     /// As [`Self::normal`].
-    pub fn rademacher((inp, out): (usize, usize), key: RngKey) -> Result<Self, AttributeError> {
+    pub fn rademacher(Shape { out, inp }: Shape, key: RngKey) -> Result<Self, AttributeError> {
         let count = check_size(Self::KIND, inp.checked_mul(out))?;
         let signs = random_signs(count, key).into_iter();
         let entries = signs.map(|is_minus| if is_minus { -1.0 } else { 1.0 }).collect();

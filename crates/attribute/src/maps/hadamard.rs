@@ -19,6 +19,7 @@ use super::{Rows, VectorMap, check_adjoint, check_part, check_shapes, check_size
 use crate::AttributeError;
 use crate::map_file::{Content, Parts};
 use crate::maps::Mask;
+use linwright_ops::Shape;
 use linwright_tensor::kernels::hadamard;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scratch, parallel};
 
@@ -46,7 +47,7 @@ impl Hadamard {
     ///
     /// # Errors
     /// As [`Self::new`], and [`AttributeError::MapTooLarge`].
-    pub fn random((inp, out): (usize, usize), key: RngKey) -> Result<Self, AttributeError> {
+    pub fn random(Shape { out, inp }: Shape, key: RngKey) -> Result<Self, AttributeError> {
         let size = check_size(Self::KIND, inp.checked_next_power_of_two())?;
         let rows = Mask::random(size, out, key.fold("rows"))?;
         let rows = rows.picks().unwrap_or_default().to_vec();

@@ -78,7 +78,8 @@ impl Mask {
     /// As [`Self::random`].
     pub fn random_groups(
         inp: usize,
-        (out, block): (usize, usize),
+        out: usize,
+        block: usize,
         key: RngKey,
     ) -> Result<Self, AttributeError> {
         if block <= 1 || out >= inp {

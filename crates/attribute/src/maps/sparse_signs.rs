@@ -16,6 +16,7 @@
 use super::{Rows, VectorMap, check_adjoint, check_part, check_shapes, check_size};
 use crate::AttributeError;
 use crate::map_file::{Content, Parts};
+use linwright_ops::Shape;
 use linwright_tensor::kernels::sparse_signs::{
     MOST_TARGETS, add_signed, code, decode, signed_sums,
 };
@@ -39,11 +40,12 @@ impl SparseSigns {
     /// [`AttributeError::Map`] unless there are `per_input` of both for each of `inp` inputs, all
     /// targets are below `out`, and `per_input` is from 1 to `out`.
     pub fn new(
-        (inp, out): (usize, usize),
+        shape: Shape,
         per_input: usize,
         targets: &[u32],
         is_minus: &[bool],
     ) -> Result<Self, AttributeError> {
+        let Shape { out, inp } = shape;
         let parts = Parts::new(Self::KIND, inp);
         if per_input == 0 || per_input > out || out > MOST_TARGETS {
             let expected = format!("1 to {out}, the number of outputs, of at most {MOST_TARGETS}");
@@ -64,18 +66,15 @@ impl SparseSigns {
     ///
     /// # Errors
     /// As [`Self::new`], and [`AttributeError::MapTooLarge`].
-    pub fn random(
-        (inp, out): (usize, usize),
-        per_input: usize,
-        key: RngKey,
-    ) -> Result<Self, AttributeError> {
+    pub fn random(shape: Shape, per_input: usize, key: RngKey) -> Result<Self, AttributeError> {
+        let Shape { out, inp } = shape;
         let count = check_size(Self::KIND, inp.checked_mul(per_input))?;
         if out == 0 {
-            return Self::new((inp, out), per_input, &[], &[]);
+            return Self::new(shape, per_input, &[], &[]);
         }
         let mut targets = key.fold("targets").stream();
         let targets: Vec<u32> = (0..count).map(|_| targets.below(out) as u32).collect();
-        Self::new((inp, out), per_input, &targets, &random_signs(count, key.fold("signs")))
+        Self::new(shape, per_input, &targets, &random_signs(count, key.fold("signs")))
     }
 
     /// Number of signs for every input.
@@ -87,7 +86,7 @@ impl SparseSigns {
     pub(super) fn read(parts: &Parts) -> Result<Self, AttributeError> {
         let (out, per_input) = (parts.option("out")?, parts.option("per_input")?);
         let (targets, signs) = (parts.indices("idx")?, parts.signs("sign")?);
-        Self::new((parts.inp, out), per_input, &targets, &signs)
+        Self::new(Shape { out, inp: parts.inp }, per_input, &targets, &signs)
     }
 
     fn scale(&self) -> f32 {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::map_file::{Content, LayerParts};
+use linwright_ops::Shape;
 use linwright_tensor::{Mat, RngKey, parallel};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,6 +12,10 @@ const TOLERANCE: f32 = 2e-5;
 
 fn draw(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
     Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
+}
+
+fn shape(out: usize, inp: usize) -> Shape {
+    Shape { out, inp }
 }
 
 fn boxed(map: impl VectorMap + 'static) -> Box<dyn VectorMap> {
@@ -25,12 +30,12 @@ fn examples() -> Vec<Box<dyn VectorMap>> {
         all.push(boxed(Identity::new(inp)));
         all.push(boxed(Mask::random(inp, 5, key).unwrap()));
         for (out, signs) in [(4, 1), (9, 3), (2, 2)] {
-            all.push(boxed(SparseSigns::random((inp, out), signs, key).unwrap()));
+            all.push(boxed(SparseSigns::random(shape(out, inp), signs, key).unwrap()));
         }
-        all.push(boxed(Dense::normal((inp, 6), key).unwrap()));
-        all.push(boxed(Dense::rademacher((inp, 3), key).unwrap()));
+        all.push(boxed(Dense::normal(shape(6, inp), key).unwrap()));
+        all.push(boxed(Dense::rademacher(shape(3, inp), key).unwrap()));
         all.push(boxed(Dense::directions(draw(inp, 2, 4)).unwrap()));
-        all.push(boxed(Hadamard::random((inp, 4), key).unwrap()));
+        all.push(boxed(Hadamard::random(shape(4, inp), key).unwrap()));
     }
     let mut kinds: Vec<&str> = all.iter().map(|map| map.kind()).collect();
     kinds.sort_unstable();
@@ -198,9 +203,11 @@ fn impossible_maps_are_refused_with_what_was_expected() {
         assert!(message.contains(expected), "{message}");
     }
     let key = RngKey::new(1);
-    let message = SparseSigns::random((5, 2), 3, key).unwrap_err().to_string();
+    let message = SparseSigns::random(shape(2, 5), 3, key).unwrap_err().to_string();
     assert!(message.contains("3 signs for each input"), "{message}");
-    assert!(Dense::normal((1 << 20, 1 << 20), key).unwrap_err().to_string().contains("factgrass"));
+    assert!(
+        Dense::normal(shape(1 << 20, 1 << 20), key).unwrap_err().to_string().contains("factgrass")
+    );
     let bad = Mat::from_vec(1, 2, vec![1.0, f32::NAN]);
     assert!(Dense::of_entries(bad).unwrap_err().to_string().contains("NaN in row 0, column 1"));
 }
@@ -221,7 +228,7 @@ fn random_masks_are_sorted_unique_uniform_and_clipped() {
     assert!(chi_square < 50.0, "{chi_square}");
     let mut seen = [0u32; 5];
     for seed in 0..4000 {
-        let mask = Mask::random_groups(18, (7, 4), RngKey::new(seed)).unwrap();
+        let mask = Mask::random_groups(18, 7, 4, RngKey::new(seed)).unwrap();
         let picks = mask.picks().unwrap();
         assert!(picks.len() == 7 && picks.is_sorted_by(|a, b| a < b));
         // A group is whole, but for the last one that is drawn.
@@ -254,11 +261,11 @@ fn inner_products_are_unbiased_and_have_the_variance_of_theory() {
         (f64::from(xx) * f64::from(zz) + exact * exact - 2.0 * fours) / 16.0
     };
     let makes: [(&str, Make); 5] = [
-        ("sjlt", |key| boxed(SparseSigns::random((40, 16), 1, key).unwrap())),
-        ("sjlt, 3 signs", |key| boxed(SparseSigns::random((40, 16), 3, key).unwrap())),
-        ("normal", |key| boxed(Dense::normal((40, 16), key).unwrap())),
-        ("rademacher", |key| boxed(Dense::rademacher((40, 16), key).unwrap())),
-        ("hadamard", |key| boxed(Hadamard::random((40, 16), key).unwrap())),
+        ("sjlt", |key| boxed(SparseSigns::random(shape(16, 40), 1, key).unwrap())),
+        ("sjlt, 3 signs", |key| boxed(SparseSigns::random(shape(16, 40), 3, key).unwrap())),
+        ("normal", |key| boxed(Dense::normal(shape(16, 40), key).unwrap())),
+        ("rademacher", |key| boxed(Dense::rademacher(shape(16, 40), key).unwrap())),
+        ("hadamard", |key| boxed(Hadamard::random(shape(16, 40), key).unwrap())),
     ];
     for (name, make) in makes {
         let samples: Vec<f64> = (0..3000)
@@ -281,7 +288,7 @@ fn inner_products_are_unbiased_and_have_the_variance_of_theory() {
 
 #[test]
 fn columns_of_sparse_signs_have_length_one_unless_targets_coincide() {
-    let map = SparseSigns::new((2, 5), 2, &[0, 3, 1, 1], &[false, true, true, true]).unwrap();
+    let map = SparseSigns::new(shape(5, 2), 2, &[0, 3, 1, 1], &[false, true, true, true]).unwrap();
     let y = image(&map, Rows::plain(Mat::identity(2).view()));
     let half = 0.5f32.sqrt();
     assert_eq!(y.row(0), [half, 0.0, 0.0, -half, 0.0]);

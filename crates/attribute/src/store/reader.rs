@@ -141,7 +141,7 @@ impl ShardFile {
                     Element::F32 => floats(&bytes[start..end]),
                     Element::Bf16 | Element::F16 | Element::Int8 => {
                         let into = &mut values[..count * columns];
-                        self.decode(&bytes[start..end], (rows.start + first, layer), into);
+                        self.decode(&bytes[start..end], rows.start + first, layer, into);
                         into
                     }
                 };
@@ -156,7 +156,7 @@ impl ShardFile {
     }
 
     /// Decodes rows of a layer, of which the first one has a number in the shard.
-    fn decode(&self, bytes: &[u8], (first, layer): (usize, usize), values: &mut [f32]) {
+    fn decode(&self, bytes: &[u8], first: usize, layer: usize, values: &mut [f32]) {
         let (layers, columns) = (self.layout.layers().len(), self.layout.layers()[layer].len());
         let rows = bytes.chunks_exact(columns * self.element.bytes());
         for (at, (bytes, values)) in rows.zip(values.chunks_exact_mut(columns)).enumerate() {

@@ -35,12 +35,12 @@ pub fn rotor_convergence(found: &Convergence) -> Result<String, ReportError> {
 /// Points of each series with its name.
 type Lines = Vec<(String, Vec<(f64, f64)>)>;
 
-/// A panel, with an optional logarithmic scale for each axis.
+/// A panel, whose axes are both linear or both logarithmic.
 fn panel(
     heading: &str,
     x_title: &str,
     lines: Lines,
-    (log_x, log_y): (bool, bool),
+    is_log: bool,
     ticks: Vec<usize>,
 ) -> Result<Panel, ReportError> {
     let points = || lines.iter().flat_map(|(_, points)| points);
@@ -48,8 +48,8 @@ fn panel(
         plot: heading.to_owned(),
         reason: "there are no results".to_owned(),
     };
-    let x = Scale::around(points().map(|point| point.0), log_x).ok_or_else(empty)?;
-    let y = Scale::around(points().map(|point| point.1), log_y).ok_or_else(empty)?;
+    let x = Scale::around(points().map(|point| point.0), is_log).ok_or_else(empty)?;
+    let y = Scale::around(points().map(|point| point.1), is_log).ok_or_else(empty)?;
     let series = lines.iter().enumerate().map(|(index, (_, points))| Series {
         index,
         points: points.iter().map(|&(x, y)| (x, y, None)).collect(),
@@ -89,7 +89,7 @@ fn training(found: &Convergence) -> Result<Panel, ReportError> {
     let sizes = sizes(found.training.iter().map(|row| row.features));
     let lines = sizes.into_iter().map(|size| (format!("d = {size}"), of(size))).collect();
     let heading = "iterations to |v + v'| < 1e-3, first plane, mean";
-    panel(heading, "training step", lines, (false, false), (1..=STEPS as usize).collect())
+    panel(heading, "training step", lines, false, (1..=STEPS as usize).collect())
 }
 
 fn values(found: &Convergence) -> Result<Panel, ReportError> {
@@ -101,7 +101,7 @@ fn values(found: &Convergence) -> Result<Panel, ReportError> {
     let sizes = sizes(normal().map(|row| row.features));
     let lines = sizes.into_iter().map(|size| (format!("d = {size}"), of(size))).collect();
     let heading = "|r - exp(b)|, b normal, median";
-    panel(heading, "iterations for each plane", lines, (true, true), ticks())
+    panel(heading, "iterations for each plane", lines, true, ticks())
 }
 
 fn derivatives(found: &Convergence) -> Result<Panel, ReportError> {
@@ -119,7 +119,7 @@ fn derivatives(found: &Convergence) -> Result<Panel, ReportError> {
     let exact = ITERATIONS.iter().map(|&count| (count as f64, worst)).collect();
     lines.push(("exact, all angles".to_owned(), exact));
     let heading = "relative error of a derivative of r, d = 256, median";
-    panel(heading, "iterations for each plane", lines, (true, true), ticks())
+    panel(heading, "iterations for each plane", lines, true, ticks())
 }
 
 fn ticks() -> Vec<usize> {

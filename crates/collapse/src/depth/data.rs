@@ -16,16 +16,25 @@ pub struct DepthData {
     pub tokens: usize,
 }
 
+/// Sizes of generated data.
+#[derive(Clone, Copy, Debug)]
+pub struct DepthSizes {
+    /// Classes.
+    pub classes: usize,
+    /// Examples of each class.
+    pub per_class: usize,
+    /// Numbers of a token.
+    pub width: usize,
+    /// Tokens of an example.
+    pub tokens: usize,
+}
+
 impl DepthData {
     /// Classes with normal centres and `noise` times normal noise; in sequences the last token is
     /// pure noise, so that the context determines the class.
     #[must_use]
-    pub fn generated(
-        (classes, per_class): (usize, usize),
-        (width, tokens): (usize, usize),
-        noise: f64,
-        key: RngKey,
-    ) -> Self {
+    pub fn generated(sizes: DepthSizes, noise: f64, key: RngKey) -> Self {
+        let DepthSizes { classes, per_class, width, tokens } = sizes;
         let normals = |name: &str, rows: usize, scale: f64| -> Mat<f64> {
             let numbers = key.fold(name).stream().normals(rows * width, scale);
             Mat::from_vec(rows, width, numbers)

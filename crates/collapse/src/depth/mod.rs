@@ -15,7 +15,7 @@ mod net;
 mod tests;
 mod train;
 
-pub use data::DepthData;
+pub use data::{DepthData, DepthSizes};
 pub use experiment::{
     DepthOutcome, DepthPlan, DepthResult, DepthRow, Slope, StrengthRule, Surroundings, experiment,
 };

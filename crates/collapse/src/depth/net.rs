@@ -17,6 +17,7 @@
 
 use crate::CollapseError;
 use crate::optimum::{Fit, fit_of_row, layer_norm_back};
+use linwright_ops::Shape;
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey};
 use serde::{Deserialize, Serialize};
@@ -220,37 +221,39 @@ impl RefNet {
         }
         let mut net = Self { spec, tensors: Vec::new(), halves: Vec::new(), numbers: 0 };
         let (d, hidden) = (spec.width, spec.hidden);
+        let square = Shape { out: d, inp: d };
         for block in 0..spec.depth - 1 {
             if spec.architecture.is_transformer() {
-                let [q, k, v] = ["Q", "K", "V"].map(|name| net.map(block, name, (d, d)));
+                let [q, k, v] = ["Q", "K", "V"].map(|name| net.map(block, name, square));
                 let has_output = spec.architecture == Architecture::T22;
-                let o = has_output.then(|| net.map(block, "O", (d, d)));
+                let o = has_output.then(|| net.map(block, "O", square));
                 net.halves.push(Half::Attention { q, k, v, o });
             }
             let half = if spec.architecture.has_two_maps() {
-                let w1 = net.map(block, "W1", (hidden, d));
+                let w1 = net.map(block, "W1", Shape { out: hidden, inp: d });
                 let b1 = net.bias(block, "b1", hidden);
-                let w2 = net.map(block, "W2", (d, hidden));
+                let w2 = net.map(block, "W2", Shape { out: d, inp: hidden });
                 Half::Two { w1, b1, w2, b2: net.bias(block, "b2", d) }
             } else {
-                let w = net.map(block, "W", (d, d));
+                let w = net.map(block, "W", square);
                 Half::One { w, b: net.bias(block, "b", d) }
             };
             net.halves.push(half);
         }
-        net.add("head".into(), (spec.classes, d), false);
+        net.add("head".into(), Shape { out: spec.classes, inp: d }, false);
         Ok(net)
     }
 
-    fn map(&mut self, block: usize, name: &str, shape: (usize, usize)) -> usize {
+    fn map(&mut self, block: usize, name: &str, shape: Shape) -> usize {
         self.add(format!("{block}.{name}"), shape, false)
     }
 
     fn bias(&mut self, block: usize, name: &str, count: usize) -> usize {
-        self.add(format!("{block}.{name}"), (count, 1), true)
+        self.add(format!("{block}.{name}"), Shape { out: count, inp: 1 }, true)
     }
 
-    fn add(&mut self, name: String, (rows, cols): (usize, usize), is_bias: bool) -> usize {
+    fn add(&mut self, name: String, shape: Shape, is_bias: bool) -> usize {
+        let Shape { out: rows, inp: cols } = shape;
         let span = self.numbers..self.numbers + rows * cols;
         self.numbers = span.end;
         self.tensors.push(Tensor { name, rows, cols, is_bias, span });

@@ -20,8 +20,19 @@ fn spec(architecture: Architecture) -> RefNetSpec {
     }
 }
 
+fn generated(
+    classes: usize,
+    per_class: usize,
+    width: usize,
+    tokens: usize,
+    seed: u64,
+) -> DepthData {
+    let sizes = DepthSizes { classes, per_class, width, tokens };
+    DepthData::generated(sizes, 1.0, RngKey::new(seed))
+}
+
 fn data(spec: &RefNetSpec) -> DepthData {
-    DepthData::generated((spec.classes, 3), (spec.width, spec.tokens), 1.0, RngKey::new(3))
+    generated(spec.classes, 3, spec.width, spec.tokens, 3)
 }
 
 #[test]
@@ -187,7 +198,7 @@ fn scaling_two_maps_leaves_logits_and_changes_the_penalty() {
 
 #[test]
 fn deeper_networks_collapse_more_and_stay_above_the_optimum() {
-    let data = DepthData::generated((3, 6), (10, 1), 1.0, RngKey::new(7));
+    let data = generated(3, 6, 10, 1, 7);
     let mut plan = DepthPlan {
         architecture: Architecture::Rn1,
         depths: vec![2, 6],
@@ -240,7 +251,7 @@ fn deeper_networks_collapse_more_and_stay_above_the_optimum() {
 
 #[test]
 fn shares_of_an_experiment_make_the_bits_of_the_whole() {
-    let data = DepthData::generated((3, 4), (6, 1), 1.0, RngKey::new(3));
+    let data = generated(3, 4, 6, 1, 3);
     let plan = DepthPlan {
         architecture: Architecture::Rn2,
         depths: vec![2, 3],

@@ -80,8 +80,8 @@ impl Spectrum {
         precision: DType,
     ) -> Result<Self, CollapseError> {
         let failed = |source| CollapseError::Numerics { what: "directions of the means", source };
-        let shape = (rows.rows(), rows.cols());
-        let mut floor = rounding::of_directions(shape, raw.data(), errors, precision);
+        let side = rows.rows().max(rows.cols());
+        let mut floor = rounding::of_directions(side, raw.data(), errors, precision);
         let (values, directions) = if rows.rows() > EXACT_ROWS && rows.rows() > rows.cols() {
             let leading = eigh_leading(gram_of_columns(rows), rows.cols()).map_err(failed)?;
             let roots: Vec<f64> =

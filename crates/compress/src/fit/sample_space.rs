@@ -66,7 +66,7 @@ pub(crate) fn regression(
         }
         Ridge::Auto => {
             let eigen = eigen()?;
-            let share = held_out(samples, weight, (eigen, &left), (constant, scale))?.best();
+            let share = held_out(samples, weight, (eigen, &left), constant, scale)?.best();
             let inverse = |w: f64| 1.0 / (w.max(0.0) + share * scale);
             (
                 share,
@@ -121,7 +121,8 @@ fn held_out(
     samples: &Samples,
     weight: &Mat<f64>,
     (eigen, left): (&Eigh, &Mat<f64>),
-    (constant, scale): (f64, f64),
+    constant: f64,
+    scale: f64,
 ) -> Result<HeldOut, FitError> {
     let ((x, _), (other_x, other_y)) = (samples.training(), samples.validation());
     if other_x.rows() == 0 {

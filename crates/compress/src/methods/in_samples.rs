@@ -24,7 +24,7 @@ struct Errors {
 }
 
 impl Errors {
-    fn of(op: &Op<f32>, (x, y): (MatRef<'_, f32>, MatRef<'_, f32>), shift: &[f64]) -> Self {
+    fn of(op: &Op<f32>, x: MatRef<'_, f32>, y: MatRef<'_, f32>, shift: &[f64]) -> Self {
         let (mut predicted, mut workspace) = (Mat::default(), Workspace::default());
         let mut squares = 0.0;
         for start in (0..x.rows()).step_by(BLOCK) {
@@ -64,9 +64,13 @@ impl FitProblem<'_> {
         let shift = pulled.shift(&multiply(u.view().into(), v.view().into()), &means);
         let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
         let own = shift.clone().unwrap_or_else(|| vec![0.0; self.shape.out]);
-        let train = Errors::of(&op, training, &own);
+        let train = Errors::of(&op, training.0, training.1, &own);
         // Without held-out samples, the error is that of all.
-        let judged = if held_out.0.rows() > 0 { Errors::of(&op, held_out, &own) } else { train };
+        let judged = if held_out.0.rows() > 0 {
+            Errors::of(&op, held_out.0, held_out.1, &own)
+        } else {
+            train
+        };
         let report = FitReport {
             relative_error: relative(judged.squared, judged.power),
             train_relative_error: relative(train.squared, train.power),

@@ -177,7 +177,7 @@ pub fn recover<N: Differentiable>(
     let print = print(edited, examples, settings, context);
     let (trained, frozen) = sites(edited);
     let key = RngKey::new(settings.seed).fold(NAME);
-    let mut problem = Recovering::new(&mut edited.network, (&trained, &frozen), *examples, key)?;
+    let mut problem = Recovering::new(&mut edited.network, &trained, &frozen, *examples, key)?;
     if let Some(store) = context.store
         && let Some(report) = stored::get(store, &print, &mut problem)?
     {

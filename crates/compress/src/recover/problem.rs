@@ -24,7 +24,8 @@ impl<'a, N: Differentiable> Recovering<'a, N> {
     /// Trains operators and biases of the slots in `trained`, and biases of those in `biases`.
     pub(super) fn new(
         network: &'a mut N,
-        (trained, biases): (&BTreeSet<SiteId>, &BTreeSet<SiteId>),
+        trained: &BTreeSet<SiteId>,
+        biases: &BTreeSet<SiteId>,
         examples: Supervised<'a, N::Input>,
         key: RngKey,
     ) -> Result<Self, CompressError> {

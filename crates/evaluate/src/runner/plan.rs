@@ -51,7 +51,8 @@ pub(super) struct PendingGeneration {
 impl PendingGeneration {
     /// Truncates a prompt to fit the model; the response is still empty.
     fn plan(
-        (item, request): (usize, usize),
+        item: usize,
+        request: usize,
         mut tokens: Vec<u32>,
         generation: &Generation,
         model: &dyn LanguageModel,
@@ -126,7 +127,7 @@ impl RequestPlan {
                 return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
             }
             let replies = (0..item.requests.len())
-                .map(|request| plan.add((index, request), item, model, bos))
+                .map(|request| plan.add(index, request, item, model, bos))
                 .collect::<Result<_, _>>()?;
             plan.empty.push(replies);
         }
@@ -173,7 +174,7 @@ impl RequestPlan {
                     Request::Similarity(_) => false,
                 };
                 if is_open {
-                    plan.add((index, request), item, model, bos)?;
+                    plan.add(index, request, item, model, bos)?;
                 }
             }
         }
@@ -183,7 +184,8 @@ impl RequestPlan {
     /// Plans one request of an item.
     fn add(
         &mut self,
-        (index, request): (usize, usize),
+        index: usize,
+        request: usize,
         item: &Item<'_>,
         model: &dyn LanguageModel,
         bos: Option<u32>,
@@ -240,20 +242,20 @@ impl RequestPlan {
                 Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens, windows: none })
             }
             Request::Cloze(cloze) => {
-                let (infills, reply) = infill::plan((index, request), cloze, model, &item.place)?;
+                let (infills, reply) = infill::plan(index, request, cloze, model, &item.place)?;
                 self.infills.extend(infills);
                 Ok(reply)
             }
             Request::Similarity(texts) => {
                 let (likening, reply) =
-                    PendingSimilarity::plan((index, request), texts, model, &item.place)?;
+                    PendingSimilarity::plan(index, request, texts, model, &item.place)?;
                 self.similarities.push(likening);
                 Ok(reply)
             }
             Request::Generate { context, generation } => {
                 let tokens = beginning(bos, encode(context)?);
                 let (generation, reply) =
-                    PendingGeneration::plan((index, request), tokens, generation, model, item)?;
+                    PendingGeneration::plan(index, request, tokens, generation, model, item)?;
                 self.generations.push(generation);
                 Ok(reply)
             }

@@ -168,12 +168,12 @@ impl Form for Plu {
         let mut x = Mat::from_fn(n, n, |i, j| f64::from(u8::from(self.order[i] as usize == j)));
         for i in 0..n {
             for k in 0..i {
-                subtract(&mut x, (i, k), left.at(i, k));
+                subtract(&mut x, i, k, left.at(i, k));
             }
         }
         for i in (0..n).rev() {
             for k in i + 1..n {
-                subtract(&mut x, (i, k), right.at(i, k));
+                subtract(&mut x, i, k, right.at(i, k));
             }
             let s = right.at(i, i);
             x.row_mut(i).iter_mut().for_each(|value| *value /= s);
@@ -196,7 +196,7 @@ impl Form for Plu {
 }
 
 /// Subtracts a multiple of row k from row i.
-fn subtract(x: &mut Mat<f64>, (i, k): (usize, usize), factor: f64) {
+fn subtract(x: &mut Mat<f64>, i: usize, k: usize, factor: f64) {
     for j in 0..x.cols() {
         let value = x.at(k, j);
         *x.at_mut(i, j) -= factor * value;

@@ -137,9 +137,9 @@ impl SliceGpt {
             for (slot, capture) in group.iter().zip(&captures) {
                 let current = network.slot(slot.id()).expect("it is a slot of the model");
                 let ridge = context.fit_to.ridge(slot.id());
-                let fit = self
-                    .fit(base, (slot, current), basis.view(), (&capture.evidence, ridge))
-                    .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
+                let fit =
+                    self.fit(base, slot, current, basis.view(), (&capture.evidence, ridge))
+                        .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
                 reports.insert(slot.id().clone(), fit.report.clone());
                 let into = network.slot_mut(slot.id()).expect("it is a slot of the model");
                 lockstep.note_edit(into.stage().expect("a slot of a layer has a stage"));
@@ -154,7 +154,8 @@ impl SliceGpt {
     fn fit(
         &self,
         base: &Transformer,
-        (slot, current): (&LinearSlot, &LinearSlot),
+        slot: &LinearSlot,
+        current: &LinearSlot,
         basis: MatRef<'_, f64>,
         (evidence, ridge): (&Evidence, Option<f64>),
     ) -> Result<Fit, FitError> {
@@ -235,17 +236,20 @@ fn common_multiple(a: usize, b: usize) -> usize {
 
 /// Whether a slot writes to the residual stream.
 fn writes(slot: &LinearSlot) -> bool {
-    matches!(Role::of(slot), Role::Output | Role::Down | Role::FcOut)
+    Role::of(slot).ends_branch()
 }
 
 /// Whether a slot reads the residual stream.
 fn reads(model: &Transformer, slot: &LinearSlot) -> bool {
     let layer = slot.layer().map(|layer| model.config().layers[layer]);
-    match Role::of(slot) {
-        Role::Output => layer.is_some_and(|l| l.attention == AttentionConfig::Linear),
-        Role::Down | Role::FcOut => layer.is_some_and(|l| l.mlp == MlpConfig::Linear),
-        _ => true,
+    let role = Role::of(slot);
+    if !role.ends_branch() {
+        return true;
     }
+    layer.is_some_and(|layer| match role.is_in_attention() {
+        true => layer.attention == AttentionConfig::Linear,
+        false => layer.mlp == MlpConfig::Linear,
+    })
 }
 
 /// Sums of the products of the normalised residual stream before every block and before the head.

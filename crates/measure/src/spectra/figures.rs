@@ -1,6 +1,7 @@
 //! Statistics of a spectrum.
 
 use super::{Noise, PowerLaw, Spectrum, entropy};
+use linwright_ops::Shape;
 use linwright_tensor::linalg::RESOLUTION;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +67,7 @@ impl SpectralStatistics {
             rank_99: energy_rank(s, 0.99),
             break_even_rank: break_even_rank(*rows, *cols),
             condition_number: (something && smallest > floor).then(|| largest / smallest),
-            noise: Noise::of(s, (*rows, *cols)),
+            noise: Noise::of(s, Shape { out: *rows, inp: *cols }),
             power_law: PowerLaw::of(&tail),
             vendi_score: *vendi_score,
             curve: curve(s),

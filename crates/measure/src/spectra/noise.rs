@@ -6,6 +6,7 @@
 //! optimal hard threshold for singular values is 4/√3, 2014): the median singular value divided by
 //! the median of the law. A few large values, the signal, hardly change the median.
 
+use linwright_ops::Shape;
 use linwright_tensor::linalg::RESOLUTION;
 use serde::{Deserialize, Serialize};
 
@@ -24,13 +25,13 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Fit to the singular values of an (m, n) matrix, descending; `None` for an empty matrix.
+    /// Fit to the singular values of a matrix of this shape, descending; `None` for an empty matrix.
     #[must_use]
-    pub fn of(singular_values: &[f64], (m, n): (usize, usize)) -> Option<Self> {
+    pub fn of(singular_values: &[f64], Shape { out, inp }: Shape) -> Option<Self> {
         let count = singular_values.len();
         let largest = *singular_values.first()?;
         let floor = RESOLUTION * largest;
-        let (small, large) = (m.min(n) as f64, m.max(n) as f64);
+        let (small, large) = (out.min(inp) as f64, out.max(inp) as f64);
         let middle = (singular_values[(count - 1) / 2] + singular_values[count / 2]) / 2.0;
         let median = if middle > floor { middle } else { 0.0 };
         let sigma = median / (large * marchenko_pastur_median(small / large)).sqrt();
@@ -98,12 +99,16 @@ mod tests {
         assert_eq!(marchenko_pastur_median(1e-9), 1.0);
     }
 
+    fn shape(out: usize, inp: usize) -> Shape {
+        Shape { out, inp }
+    }
+
     #[test]
     fn a_random_matrix_is_all_noise_and_a_planted_one_stands_out() {
         for (m, n) in [(300, 300), (120, 500), (500, 120)] {
             let raw: Vec<f32> = RngKey::new(1).stream().normals(m * n, 0.3);
             let mut matrix = Mat::from_vec(m, n, raw);
-            let noise = Noise::of(&singular_values(matrix.view()).unwrap(), (m, n)).unwrap();
+            let noise = Noise::of(&singular_values(matrix.view()).unwrap(), shape(m, n)).unwrap();
             assert!((noise.sigma - 0.3).abs() < 0.006, "{noise:?}");
             assert!(noise.above <= 2, "{noise:?}");
             for i in 0..m {
@@ -111,7 +116,7 @@ mod tests {
                     *value += if i % 2 == 0 { 0.4 } else { -0.4 } + if j < 60 { 0.6 } else { 0.0 };
                 }
             }
-            let planted = Noise::of(&singular_values(matrix.view()).unwrap(), (m, n)).unwrap();
+            let planted = Noise::of(&singular_values(matrix.view()).unwrap(), shape(m, n)).unwrap();
             assert!((2..=3).contains(&planted.above), "{planted:?}");
             assert!((planted.sigma - 0.3).abs() < 0.01, "{planted:?}");
         }
@@ -119,11 +124,11 @@ mod tests {
 
     #[test]
     fn few_and_absent_values() {
-        assert_eq!(Noise::of(&[], (0, 4)), None);
-        let row = Noise::of(&[6.0], (1, 900)).unwrap();
+        assert_eq!(Noise::of(&[], shape(0, 4)), None);
+        let row = Noise::of(&[6.0], shape(1, 900)).unwrap();
         assert_eq!(row.above, 0, "a single value is its own median: {row:?}");
-        let low_rank = Noise::of(&[2.0, 1.0, 1e-9, 0.0, 0.0], (5, 5)).unwrap();
+        let low_rank = Noise::of(&[2.0, 1.0, 1e-9, 0.0, 0.0], shape(5, 5)).unwrap();
         assert_eq!(low_rank, Noise { sigma: 0.0, edge: 0.0, above: 2 });
-        assert_eq!(Noise::of(&[0.0, 0.0], (2, 2)).unwrap().above, 0);
+        assert_eq!(Noise::of(&[0.0, 0.0], shape(2, 2)).unwrap().above, 0);
     }
 }

@@ -43,8 +43,8 @@ impl Held {
         match self {
             Self::Full(values) => full(Mat::from_vec(rows, cols, values)),
             Self::MappedFull(values) => full(Mat::mapped(rows, cols, values)),
-            Self::Half(of, bits) => half(Halves::new(of, (rows, cols), bits)),
-            Self::MappedHalf(of, bits) => half(Halves::mapped(of, (rows, cols), bits)),
+            Self::Half(of, bits) => half(Halves::new(of, rows, cols, bits)),
+            Self::MappedHalf(of, bits) => half(Halves::mapped(of, rows, cols, bits)),
         }
     }
 }

@@ -406,15 +406,15 @@ impl<V: Lanes> Pass<V> for StageBack<'_, V::Number> {
                 let (from, into) = inputs[level * len..][..2 * len].split_at_mut(len);
                 for s in 0..pairs {
                     let pair = &stage.pairs[pair(level, s)];
-                    forth::<V>(pair, members(s, level), from, into, width);
+                    let (i, j) = members(s, level);
+                    forth::<V>(pair, i, j, from, into, width);
                 }
             }
             for level in (0..stage.levels).rev() {
                 let x = &inputs[level * len..][..len];
                 for s in 0..pairs {
-                    let at = pair(level, s);
-                    let pulled =
-                        pulled_back::<V>(&stage.pairs[at], members(s, level), x, d_group, width);
+                    let (at, (i, j)) = (pair(level, s), members(s, level));
+                    let pulled = pulled_back::<V>(&stage.pairs[at], i, j, x, d_group, width);
                     grad[at].iter_mut().zip(pulled).for_each(|(grad, pulled)| *grad += pulled);
                 }
             }
@@ -429,7 +429,8 @@ impl<V: Lanes> Pass<V> for StageBack<'_, V::Number> {
 #[inline(always)]
 fn forth<V: Lanes>(
     pair: &Pair<V::Number>,
-    (i, j): (usize, usize),
+    i: usize,
+    j: usize,
     from: &[V::Number],
     into: &mut [V::Number],
     width: usize,
@@ -451,7 +452,8 @@ fn forth<V: Lanes>(
 #[inline(always)]
 fn pulled_back<V: Lanes>(
     pair: &Pair<V::Number>,
-    (i, j): (usize, usize),
+    i: usize,
+    j: usize,
     x: &[V::Number],
     d: &mut [V::Number],
     width: usize,

@@ -202,8 +202,9 @@ impl Adapter {
     fn product(
         &self,
         module: &str,
-        (a, b): (&str, &str),
-        (out, inp): (usize, usize),
+        a: &str,
+        b: &str,
+        Shape { out, inp }: Shape,
     ) -> Result<Mat<f32>, CheckpointError> {
         let (rank, scale) = self.settings.of(module);
         if let Some(found) = self.weights.info(a).and_then(|info| info.shape.first().copied())
@@ -231,9 +232,10 @@ impl Adapter {
         let names = aliases(model, module);
         let slot = model.slots_mut().into_iter().find(|slot| names.contains(&slot.id().0));
         let Some(slot) = slot else { return Err(self.unknown(a, model)) };
-        let Shape { out, inp } = slot.shape();
+        let shape = slot.shape();
+        let out = shape.out;
         let mut weight = self.dense(slot)?;
-        let product = self.product(module, (a, b), (out, inp))?;
+        let product = self.product(module, a, b, shape)?;
         weight.data_mut().iter_mut().zip(product.data()).for_each(|(w, d)| *w += d);
         match (self.settings.has_magnitudes, parts.get(&Part::Magnitude)) {
             (true, _) => {
@@ -290,7 +292,7 @@ impl Adapter {
             return Err(self.unknown(a, model));
         };
         let (tokens, features) = (shape[0], shape.get(1).copied().unwrap_or(1));
-        let product = self.product(module, (a, b), (features, tokens))?.transpose();
+        let product = self.product(module, a, b, Shape { out: features, inp: tokens })?.transpose();
         let own = model.params_mut().into_iter().find(|(own, _)| *own == name);
         let Some((_, own)) = own else { return Err(self.unknown(a, model)) };
         own.iter_mut().zip(product.data()).for_each(|(own, added)| *own += added);

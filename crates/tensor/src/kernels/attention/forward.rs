@@ -91,7 +91,7 @@ impl<'a> Factor<'a> {
     }
 
     /// Product of a leading part of the factor with columns, times a constant.
-    fn times(self, (rows, depth): (usize, usize), x: &[f32], to: Destination<'_, f32>) {
+    fn times(self, rows: usize, depth: usize, x: &[f32], to: Destination<'_, f32>) {
         match self {
             Self::Packed(panels) => {
                 let columns = Columns { groups: 1, run: WIDTH, group: 0, row: WIDTH };
@@ -211,7 +211,7 @@ impl<'a> Heads<'a> {
         let factor = softcap.map_or(scale * LOG2_E, |cap| scale / cap);
         let scores = &mut scores[..count * WIDTH];
         let products = Destination { y: &mut *scores, scale: factor, write: Write::Set };
-        block.keys.times((count, dim), column.query, products);
+        block.keys.times(count, dim, column.query, products);
         if let Some(most) = softcap {
             cap(scores, most);
         }
@@ -224,7 +224,7 @@ impl<'a> Heads<'a> {
             multiply(column.sums, &changes);
         }
         let sums = Destination { y: &mut *column.sums, scale: 1.0, write };
-        block.values.times((dim, count), scores, sums);
+        block.values.times(dim, count, scores, sums);
         column.fresh = false;
     }
 

@@ -112,6 +112,15 @@ fn pack_widened(
     }
 }
 
+/// Place of a tile in the result, and its rows and columns.
+#[derive(Clone, Copy)]
+struct TilePlace {
+    row: usize,
+    col: usize,
+    height: usize,
+    width: usize,
+}
+
 /// Some rows of the left factor, packed round by round, panel by panel.
 pub(super) struct Left {
     rows: usize,
@@ -122,7 +131,8 @@ impl Left {
     pub(super) fn pack(
         tile: Tile,
         lines: Lines<'_>,
-        (rows, depth): (usize, usize),
+        rows: usize,
+        depth: usize,
         alone: bool,
     ) -> Self {
         let whole = rows.next_multiple_of(tile.rows);
@@ -211,7 +221,7 @@ pub(super) fn products(
     let packed = if alone { PACKED_ALONE } else { PACKED } / depth;
     let high = packed.max(MIN_PACKED).next_multiple_of(tile.rows);
     for band in (0..rows).step_by(high).map(|top| top..rows.min(top + high)) {
-        let left = Left::pack(tile, lines.skip(band.start, 0), (band.len(), depth), alone);
+        let left = Left::pack(tile, lines.skip(band.start, 0), band.len(), depth, alone);
         let pieces = pieces(tile, band.len(), &targets);
         let targets = &targets;
         let products = Products { tile, alpha, write, band, left, depth, targets };
@@ -291,9 +301,8 @@ impl Products<'_> {
                 let panels = packed.chunks_exact(tile.cols * numbers.len());
                 for (start, right) in cols.clone().step_by(tile.cols).zip(panels) {
                     let width = tile.cols.min(cols.end - start);
-                    let corner = (self.band.start + top, start);
-                    let factors = Factors { left, right };
-                    self.tile(target, factors, corner, (height, width), add);
+                    let place = TilePlace { row: self.band.start + top, col: start, height, width };
+                    self.tile(target, Factors { left, right }, place, add);
                 }
             }
         }
@@ -305,8 +314,7 @@ impl Products<'_> {
         &self,
         target: &Target<'_>,
         Factors { left, right }: Factors<'_>,
-        (row, col): (usize, usize),
-        (height, width): (usize, usize),
+        TilePlace { row, col, height, width }: TilePlace,
         add: bool,
     ) {
         let Tile { rows, cols, .. } = self.tile;

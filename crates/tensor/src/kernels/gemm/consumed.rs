@@ -54,7 +54,7 @@ pub(in crate::kernels) fn consumed_product(
     let pays = |tile: &Tile| depth <= DEPTH && blocks::pays(*tile, rows, depth, cols);
     let terms = match Tile::of_this_machine().filter(pays) {
         Some(tile) => {
-            let left = Left::pack(tile, lines_of_left(a), (rows, depth), false);
+            let left = Left::pack(tile, lines_of_left(a), rows, depth, false);
             let product = Product { tile, left, right: Right::of(b), depth, row: cols };
             let pieces = pieces_of(tile, rows, cols);
             parallel::map(pieces, |_, piece| product.piece(piece, consumer))

@@ -463,7 +463,8 @@ fn product_in_pieces<T: Scalar>(
         .collect();
     parallel::for_each(corners, |_, (row, col)| {
         let (a, b, base) = (&a, &b, &base);
-        let extents = (high.min(rows - row), wide.min(cols - col), a.0.cols());
+        let (m, n) = (high.min(rows - row), wide.min(cols - col));
+        let extents = Extents { m, n, k: a.0.cols() };
         let (a, b) = (a.0.raw(), b.0.raw());
         // SAFETY: the pieces write disjoint parts of `c`, whose bounds were checked above, and read
         // `a` from row `row` and `b` from column `col` on, within views that `product` checked.
@@ -497,7 +498,14 @@ fn piece_of_product<T: Scalar>(
     let c_raw = Raw { at, col_stride: 1, row_stride: stride as isize };
     // SAFETY: callers checked the views of `a` and `b`, and `c` is a checked exclusive view.
     unsafe {
-        raw_product((rows, cols, a.cols()), c_raw, alpha, write, a.raw(), b.raw());
+        raw_product(
+            Extents { m: rows, n: cols, k: a.cols() },
+            c_raw,
+            alpha,
+            write,
+            a.raw(),
+            b.raw(),
+        );
     }
 }
 
@@ -512,12 +520,20 @@ struct Raw<P> {
     row_stride: isize,
 }
 
+/// Extents of a product of `a` (m, k) and `b` (k, n).
+#[derive(Clone, Copy)]
+struct Extents {
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
 /// `c = alpha a b` or `c += alpha a b`, with `a` (m, k) and `b` (k, n).
 ///
 /// # Safety
 /// All pointers must be valid for the given shape and strides, `c` exclusively.
 unsafe fn raw_product<T: Scalar>(
-    (m, n, k): (usize, usize, usize),
+    Extents { m, n, k }: Extents,
     c: Raw<*mut T>,
     alpha: T,
     write: Write,

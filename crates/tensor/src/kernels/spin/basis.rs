@@ -161,9 +161,7 @@ impl SpinBasis {
             if even { even_drafts(n, &base, &blades) } else { odd_drafts(n, &base, &blades) };
         let blocks = if even { 2 } else { 1 };
         let bivectors: Vec<Vec<Pauli>> = (0..blocks)
-            .map(|block| {
-                bivector_pairs(n).map(|(i, j)| bivector(n, &base, (i, j), block)).collect()
-            })
+            .map(|block| bivector_pairs(n).map(|(i, j)| bivector(n, &base, i, j, block)).collect())
             .collect();
         let real = bivectors.iter().flatten().all(|pauli| pauli.is_real());
         let one_plane = |draft: &Draft| draft.blades.iter().all(|(_, pauli)| pauli.is_real());
@@ -400,7 +398,7 @@ fn even_drafts(n: usize, base: &[Pauli], blades: &[u32]) -> Vec<Draft> {
 }
 
 /// The matrix of `e_i e_j` in a rotor block.
-fn bivector(n: usize, base: &[Pauli], (i, j): (usize, usize), block: usize) -> Pauli {
+fn bivector(n: usize, base: &[Pauli], i: usize, j: usize, block: usize) -> Pauli {
     if n.is_multiple_of(2) && j == n - 1 {
         base[i].turned(1 + 2 * block as u8)
     } else {

@@ -97,7 +97,7 @@ impl Direction {
     }
 
     /// Rotation of two directions by an angle, as a matrix (c, s; -s, c).
-    fn turn(&mut self, other: &mut Self, (c, s): (f64, f64)) {
+    fn turn(&mut self, other: &mut Self, c: f64, s: f64) {
         for (a, b) in self.halves.iter_mut().zip(&mut other.halves) {
             let len = a.len().max(b.len());
             a.resize(len, 0.0);
@@ -192,7 +192,7 @@ fn deflated(directions: Vec<Direction>, rho: f64) -> (Vec<Direction>, Vec<Direct
             let apart = direction.value - before.value;
             if (apart * c * s).abs() <= negligible {
                 // The whole entry of z moves to one of the two; the other is deflated.
-                before.turn(&mut direction, (c, s));
+                before.turn(&mut direction, c, s);
                 let values = (before.value, direction.value);
                 // Weighted means of both, which rounding must not reorder.
                 let mean = |c: f64, s: f64| {

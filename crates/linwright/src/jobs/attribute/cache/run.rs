@@ -149,8 +149,8 @@ fn learn<N: Differentiable>(
     let first = First { all: examples, count: job.learn_from.min(examples.count()) };
     if spec.kind == CompressorKind::LograPca {
         let side = spec.size.unwrap_or(0).isqrt();
-        let how = (side, job.batch);
-        return Ok(principal_directions(network, &is_chosen, &first, how, session)?);
+        let batch = job.batch;
+        return Ok(principal_directions(network, &is_chosen, &first, side, batch, session)?);
     }
     let learning = MaskLearning { batch: job.batch, seed: job.seed, ..MaskLearning::default() };
     Ok(learn_masks(network, &is_chosen, &first, (spec, learning), session)?)

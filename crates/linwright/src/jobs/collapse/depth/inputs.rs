@@ -4,7 +4,7 @@ use super::CollapseDepth;
 use crate::jobs::kit::{Failure, room};
 use crate::jobs::nets::images::ImageOptions;
 use linwright_collapse::FeatureFile;
-use linwright_collapse::depth::DepthData;
+use linwright_collapse::depth::{DepthData, DepthSizes};
 use linwright_data::Corpus;
 use linwright_nets::{Targets, labelled};
 use linwright_tensor::{Mat, RngKey};
@@ -34,8 +34,9 @@ pub(super) fn data(job: &CollapseDepth, key: RngKey) -> Result<DepthData, Failur
     };
     let hint = "give fewer --classes, --per-class, --tokens or a smaller --width";
     room::ensure(what, &[&numbers[..], &[size_of::<f64>() as u64]].concat(), hint)?;
-    let sizes = (job.classes, job.per_class);
-    Ok(DepthData::generated(sizes, (job.width, tokens), job.noise, key.fold("data")))
+    let CollapseDepth { classes, per_class, width, .. } = *job;
+    let sizes = DepthSizes { classes, per_class, width, tokens };
+    Ok(DepthData::generated(sizes, job.noise, key.fold("data")))
 }
 
 /// Draws the same number of images of each class; their pixels together have mean zero and variance

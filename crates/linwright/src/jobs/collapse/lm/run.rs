@@ -71,7 +71,7 @@ pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome
     let new = || ClassSums::new(classes, d, keep);
     let with_permuted = !job.options.no_baselines;
     let count = places.len() * if with_permuted { 2 } else { 1 };
-    ClassSums::check_memory(count, (classes, d), keep)?;
+    ClassSums::check_memory(count, classes, d, keep)?;
     let of_place = |_: &Place| Sums { own: new(), permuted: with_permuted.then(new) };
     let mut sums: Vec<Sums> = places.iter().map(of_place).collect();
     session.step("running the model");

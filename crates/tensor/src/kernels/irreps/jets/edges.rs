@@ -50,7 +50,9 @@ impl<T: Scalar> JetEdges<'_, T> {
 #[inline(always)]
 pub(super) unsafe fn filters_of<F: Field>(
     filters: &Jets<'_, F::Number>,
-    (pair, channels, c): (usize, usize, usize),
+    pair: usize,
+    channels: usize,
+    c: usize,
     along: F::Register,
 ) -> [F; PARTS] {
     let mut all = [F::constant(0.0); PARTS];
@@ -139,12 +141,12 @@ impl<V: Lanes, F: Field<Number = V::Number, Register = V>> Pass<V>
                         Write::Add => to.nine::<F>(&m.as_ref()),
                         Write::Set => [F::constant(0.0); COMPONENTS],
                     };
-                    let own = filters_of::<F>(&filters, (edges.along.len(), channels, c), zero);
+                    let own = filters_of::<F>(&filters, edges.along.len(), channels, c, zero);
                     add(&mut sums, own, to.nine(&y));
                     for entry in edges.row(atom) {
                         let pair = edges.pairs[entry] as usize;
                         let along = V::splat(edges.along[pair]);
-                        let filter = filters_of::<F>(&filters, (pair, channels, c), along);
+                        let filter = filters_of::<F>(&filters, pair, channels, c, along);
                         let from = Place::new(edges.senders[entry] as usize, c, sizes);
                         add(&mut sums, filter, from.nine(&y));
                     }
@@ -258,7 +260,7 @@ impl<V: Lanes, F: Field<Number = V::Number, Register = V>> Pass<V> for EmbedPass
                         let along = V::splat(edges.along[pair]);
                         let kind = of.kinds[entry] as usize * channels;
                         let z = F::of(V::load(of.species.as_ptr().add(kind + c)));
-                        let filter = filters_of::<F>(&filters, (pair, channels, c), along);
+                        let filter = filters_of::<F>(&filters, pair, channels, c, along);
                         add(&mut sums, scaled(filter, z), of.shape(entry));
                     }
                     Place::new(atom, c, [edges.atoms(), channels]).set_nine(sums, &mut x);
@@ -437,7 +439,7 @@ impl<T: Scalar> Gradients<'_, T> {
                 let along = V::splat(edges.along[pair]);
                 let kind = of.kinds[entry] as usize * channels + c;
                 let z = V::load(of.species.as_ptr().add(kind));
-                let filter = filters_of::<Jet<V>>(filters, (pair, channels, c), along);
+                let filter = filters_of::<Jet<V>>(filters, pair, channels, c, along);
                 let shape = of.shape::<Jet<V>>(entry);
                 let mut by_species = V::splat(T::ZERO);
                 for part in 0..PARTS {

@@ -34,7 +34,8 @@ fn add_parts<F: Field>(sums: &mut [F; PARTS], dm: &[F; COMPONENTS], y: &[F; COMP
 unsafe fn of_pair<F: Field>(
     [first, second]: [u32; 2],
     (c, sizes): (usize, [usize; 2]),
-    (y, dm): (&Jets<'_, F::Number>, &Jets<'_, F::Number>),
+    y: &Jets<'_, F::Number>,
+    dm: &Jets<'_, F::Number>,
 ) -> [F; PARTS] {
     let place = |atom: u32| Place::new(atom as usize, c, sizes);
     let (first, second) = (place(first), place(second));
@@ -95,7 +96,7 @@ impl<V: Lanes> Pass<V> for DistancesPass<'_, V::Number, V> {
             for c in (0..sizes[1]).step_by(V::WIDTH) {
                 // SAFETY: `check` found every pair inside; slopes are as many as filters.
                 unsafe {
-                    let sums = of_pair::<V>(*ends, (c, sizes), (&y, &dm));
+                    let sums = of_pair::<V>(*ends, (c, sizes), &y, &dm);
                     for (part, sum) in sums.into_iter().enumerate() {
                         let at = (pair * PARTS + part) * sizes[1] + c;
                         let slope = V::load(filters.tangent.as_ptr().add(at));
@@ -157,7 +158,7 @@ impl<V: Lanes> Pass<V> for FiltersPass<'_, V::Number, V> {
             unsafe {
                 for (pair, ends) in ends.iter().enumerate() {
                     let along = V::splat(along[pair]);
-                    let sums = of_pair::<Jet<V>>(*ends, (c, sizes), (&y, &dm));
+                    let sums = of_pair::<Jet<V>>(*ends, (c, sizes), &y, &dm);
                     for (part, sum) in sums.into_iter().enumerate() {
                         let slope = Lanes::times(sum.value, along);
                         let at = (pair * PARTS + part) * channels + c;
