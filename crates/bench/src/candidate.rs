@@ -208,7 +208,7 @@ impl<T: Scalar> Candidate<T> {
                 let found = invertible.inverse_dense()?;
                 (began.elapsed(), all_finite(found.data()))
             }
-            _ => {
+            Pass::Forward | Pass::Backward | Pass::Training | Pass::Inverse => {
                 // x takes the role of y: invertible operators are square, and other passes change
                 // y.
                 invertible.inverse(rows.x.view(), rows.dx.view_mut(), ws)?;

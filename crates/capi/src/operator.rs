@@ -62,10 +62,10 @@ impl LinwrightOperator {
 }
 
 fn of_file(error: OperatorFileError) -> Failure {
-    match error {
-        OperatorFileError::Output(error) => error.into(),
-        error => Failure::general(message_of(&error)),
+    if let OperatorFileError::Output(error) = error {
+        return error.into();
     }
+    Failure::general(message_of(&error))
 }
 
 fn length<T>(rows: usize, features: usize, name: &str) -> Result<usize, Failure> {

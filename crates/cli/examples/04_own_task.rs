@@ -48,9 +48,9 @@ impl Task for WordOrder {
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
-        let value = |reply: &Reply| match reply {
-            Reply::LogLikelihood { log_likelihood, .. } => *log_likelihood,
-            _ => f64::NAN,
+        let value = |reply: &Reply| {
+            let Reply::LogLikelihood { log_likelihood, .. } = reply else { return f64::NAN };
+            *log_likelihood
         };
         let right = replies.iter().filter(|pair| value(&pair[0]) > value(&pair[1])).count();
         let share = right as f64 / replies.len() as f64;

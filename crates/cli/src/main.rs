@@ -1,5 +1,10 @@
 //! The `linwright` command: parse, call the library, render.
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "arms on values of JSON and on errors that are passed on"
+)]
+
 mod args;
 mod build;
 mod command_line;

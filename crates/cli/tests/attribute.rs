@@ -32,10 +32,7 @@ fn documents(count: usize, change: fn(String) -> String) -> String {
 
 fn best(found: &Value, query: usize) -> (u64, String, f64) {
     let first = &found["results"][query][0];
-    let id = match &first["id"] {
-        Value::String(id) => id.clone(),
-        other => other.to_string(),
-    };
+    let id = first["id"].as_str().map_or_else(|| first["id"].to_string(), str::to_owned);
     (first["index"].as_u64().unwrap(), id, first["score"].as_f64().unwrap())
 }
 

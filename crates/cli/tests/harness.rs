@@ -21,7 +21,9 @@ fn numbers(value: &Value) -> Vec<f64> {
     match value {
         Value::Array(items) => items.iter().flat_map(numbers).collect(),
         Value::String(text) => text.parse().into_iter().collect(),
-        other => other.as_f64().into_iter().collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            value.as_f64().into_iter().collect()
+        }
     }
 }
 
@@ -31,9 +33,10 @@ fn lines(text: &str) -> Vec<Value> {
 
 /// Contexts and continuations, in the order in which they were asked.
 fn asked(sample: &Value) -> Vec<Value> {
-    match &sample["arguments"] {
-        Value::Array(items) => items.clone(),
-        named => {
+    let named = &sample["arguments"];
+    match named.as_array() {
+        Some(items) => items.clone(),
+        None => {
             let of = |index: usize| named.get(format!("gen_args_{index}"));
             let list = |one: &Value| match one.get("arg_1") {
                 Some(second) => json!([one["arg_0"], second]),

@@ -311,6 +311,7 @@ fn integers(file: &TensorFile, path: &Path, rows: usize) -> Result<Vec<u64>, Col
                 .collect()
         }};
     }
+    #[expect(clippy::wildcard_enum_match_arm, reason = "an unsupported type is an error")]
     match info.dtype {
         StoredType::I64 => of!(i64),
         StoredType::U64 => of!(u64),

@@ -216,20 +216,20 @@ impl CompressError {
                     | TrainError::Fingerprint { .. }
             )
         };
-        match self {
-            Self::Fit { source: FitError::Train(error), .. } | Self::Recovery(error) => {
-                !outside(error)
-            }
-            Self::Interrupted
-            | Self::Output(_)
-            | Self::Store(_)
-            | Self::Shelf { .. }
-            | Self::Capture(
-                CaptureError::Interrupted | CaptureError::Io { .. } | CaptureError::Team(_),
-            )
-            | Self::Team(_) => false,
-            _ => true,
+        if let Self::Fit { source: FitError::Train(error), .. } | Self::Recovery(error) = self {
+            return !outside(error);
         }
+        !matches!(
+            self,
+            Self::Interrupted
+                | Self::Output(_)
+                | Self::Store(_)
+                | Self::Shelf { .. }
+                | Self::Capture(
+                    CaptureError::Interrupted | CaptureError::Io { .. } | CaptureError::Team(_),
+                )
+                | Self::Team(_)
+        )
     }
 
     /// Whether the user cancelled.

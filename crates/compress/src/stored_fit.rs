@@ -175,12 +175,13 @@ fn parse(bytes: &[u8]) -> Result<Fit, String> {
     let mut tensors = Tensors::new();
     for (name, view) in views {
         let words = view.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
-        let tensor = match view.dtype() {
-            Dtype::F32 => {
-                Tensor::Values(view.shape().to_vec(), words.map(f32::from_le_bytes).collect())
-            }
-            Dtype::U32 => Tensor::Indices(words.map(u32::from_le_bytes).collect()),
-            other => return Err(format!("tensor {name} is {other:?}, expected F32 or U32")),
+        let dtype = view.dtype();
+        let tensor = if dtype == Dtype::F32 {
+            Tensor::Values(view.shape().to_vec(), words.map(f32::from_le_bytes).collect())
+        } else if dtype == Dtype::U32 {
+            Tensor::Indices(words.map(u32::from_le_bytes).collect())
+        } else {
+            return Err(format!("tensor {name} is {dtype:?}, expected F32 or U32"));
         };
         tensors.insert(name, tensor);
     }

@@ -7,6 +7,11 @@
 //! of the file. Errors name the file and the line, from one. [`images`] reads labelled images.
 //! Every source records the SHA-256 of its bytes for provenance.
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "arms on values of JSON and on errors that are passed on"
+)]
+
 #[cfg(feature = "parquet")]
 mod columns;
 mod corpus;

@@ -10,6 +10,11 @@
 //! they are used, with a [`FileError`] for invalid ones, and nothing in a file is ever executed.
 //! Files must not be shortened while they are read, since they are mapped.
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "arms on values of JSON and on errors that are passed on"
+)]
+
 mod companions;
 pub mod digest;
 mod directory;

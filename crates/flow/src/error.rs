@@ -136,13 +136,10 @@ pub enum FlowError {
 impl FlowError {
     /// Whether numbers overflowed, in a layer or at the end.
     pub(crate) fn is_not_finite(&self) -> bool {
-        match self {
-            Self::NotFinite { .. } => true,
-            Self::Net { source, .. } => {
-                matches!(**source, NetError::InputNotFinite | NetError::NotFinite { .. })
-            }
-            _ => false,
+        if let Self::Net { source, .. } = self {
+            return matches!(**source, NetError::InputNotFinite | NetError::NotFinite { .. });
         }
+        matches!(self, Self::NotFinite { .. })
     }
 }
 

@@ -45,6 +45,11 @@
 //! | [`study`] | recipes, studies, their reports |
 //! | [`mod@bench`] | speed and memory of operators |
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "arms on values of JSON and on errors that are passed on"
+)]
+
 pub use linwright_attribute as attribute;
 pub use linwright_bench as bench;
 pub use linwright_collapse as collapse;

@@ -154,13 +154,15 @@ fn golden_names_of_weights() {
         for (published, names) in maps {
             let Some(model) = model_of(published) else { continue };
             for lname in Lname::ALL {
-                let ends: Vec<&str> = match &names[lname.name()] {
-                    // What the code does not know; we do.
-                    Value::Null => continue,
-                    Value::String(text) if text.starts_with('<') => continue,
-                    Value::String(text) => vec![text.as_str()],
-                    Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-                    other => panic!("{published}: {other}"),
+                let named = &names[lname.name()];
+                // What the code does not know; we do.
+                if named.is_null() || named.as_str().is_some_and(|text| text.starts_with('<')) {
+                    continue;
+                }
+                let ends: Vec<&str> = match (named.as_str(), named.as_array()) {
+                    (Some(text), _) => vec![text],
+                    (None, Some(list)) => list.iter().filter_map(Value::as_str).collect(),
+                    (None, None) => panic!("{published}: {named}"),
                 };
                 let mut found: Vec<String> = SlotSet::named(lname, Some(vec![1]))
                     .of(&model)

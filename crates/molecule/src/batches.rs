@@ -50,13 +50,13 @@ impl StructureBatches {
         let mut start = 0;
         for part in first.chunks(batch).chain(rest.chunks(batch)) {
             let part: Vec<&Structure> = part.iter().collect();
-            let made = Batch::new(&part, config).map_err(|error| match error {
-                MoleculeError::Structure { index, source } => source.of_structure(start + index),
-                other => {
-                    let unknown = |z: &u8| usize::from(*z) >= config.species;
-                    let place = part.iter().position(|one| one.species.iter().any(unknown));
-                    other.of_structure(start + place.unwrap_or(0))
+            let made = Batch::new(&part, config).map_err(|error| {
+                if let MoleculeError::Structure { index, source } = error {
+                    return source.of_structure(start + index);
                 }
+                let unknown = |z: &u8| usize::from(*z) >= config.species;
+                let place = part.iter().position(|one| one.species.iter().any(unknown));
+                error.of_structure(start + place.unwrap_or(0))
             })?;
             batches.push(made);
             start += part.len();

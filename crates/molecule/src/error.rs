@@ -316,10 +316,7 @@ impl MoleculeError {
     /// The error of a batch of one structure, without a number.
     #[must_use]
     pub(crate) fn of_only_structure(self) -> Self {
-        match self {
-            Self::Structure { source, .. } => *source,
-            other => other,
-        }
+        if let Self::Structure { source, .. } = self { *source } else { self }
     }
 }
 

@@ -23,6 +23,7 @@ fn file(name: &str) -> Vec<u8> {
 fn numbers(of: &SafeTensors<'_>, name: &str) -> Vec<f64> {
     let tensor = of.tensor(name).unwrap_or_else(|e| panic!("{name}: {e}"));
     let bytes = tensor.data();
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the types of safetensors are many")]
     match tensor.dtype() {
         safetensors::Dtype::F64 => {
             bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()

@@ -28,6 +28,7 @@ impl Golden {
         let four = |f: fn([u8; 4]) -> f64| -> Vec<f64> {
             bytes.chunks_exact(4).map(|b| f(b.try_into().expect("4 bytes"))).collect()
         };
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the types of safetensors are many")]
         let values = match view.dtype() {
             Dtype::F64 => eight(f64::from_le_bytes),
             Dtype::I64 => eight(|b| i64::from_le_bytes(b) as f64),

@@ -39,7 +39,9 @@ pub(crate) fn of(about: &Value) -> Vec<Fit> {
                 let best = starts.iter().filter_map(Value::as_f64).fold(f64::INFINITY, f64::min);
                 push(key.clone(), None, best);
             }
-            one => push(key.clone(), None, one.as_f64().expect("an error")),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                push(key.clone(), None, value.as_f64().expect("an error"));
+            }
         }
     }
     found

@@ -281,7 +281,9 @@ fn flat(value: &Value) -> BTreeMap<String, Value> {
                 }));
             }
             Value::Null => {}
-            value => drop(found.insert(name, value.clone())),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                drop(found.insert(name, value.clone()));
+            }
         }
     }
     found

@@ -160,9 +160,9 @@ fn resolved(path: &Path) -> Option<PathBuf> {
         let here = if known.as_os_str().is_empty() { Path::new(".") } else { known };
         if let Ok(mut found) = here.canonicalize() {
             // Parts that do not exist yet contain no links.
-            missing.iter().rev().for_each(|part| match part {
-                Component::ParentDir => drop(found.pop()),
-                part => found.push(part),
+            missing.iter().rev().for_each(|part| match *part == Component::ParentDir {
+                true => drop(found.pop()),
+                false => found.push(part),
             });
             return Some(found);
         }

@@ -82,11 +82,9 @@ impl MappedFile {
             out,
             self.start + start as u64,
         )
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                io::Error::new(error.kind(), "it became shorter while it was read")
-            }
-            _ => error,
+        .map_err(|error| match error.kind() == io::ErrorKind::UnexpectedEof {
+            true => io::Error::new(error.kind(), "it became shorter while it was read"),
+            false => error,
         });
         #[cfg(not(unix))]
         return Ok(out.copy_from_slice(&all[start..start + out.len()]));

@@ -56,10 +56,8 @@ fn assert_close(found: &Mat<f32>, want: &Mat<f32>, what: &str) {
 }
 
 fn samples(capture: &SiteCapture) -> &Samples {
-    match &capture.evidence {
-        Evidence::Samples(samples) => samples,
-        _ => panic!("samples were asked for"),
-    }
+    let Evidence::Samples(samples) = &capture.evidence else { panic!("samples were asked for") };
+    samples
 }
 
 /// Captures in rising and falling order while the network is edited, and compares every capture
@@ -195,7 +193,7 @@ fn inputs_without_targets_are_those_of_the_edited_network() {
                 Evidence::Stats { train, validation } => {
                     [train, validation].map(|sums| (*sums.inputs).clone())
                 }
-                _ => panic!("sums were asked for"),
+                Evidence::Outputs { .. } | Evidence::Samples(_) => panic!("sums were asked for"),
             }
         };
         let beside = sums(&mut both, Needs::Stats);

@@ -55,7 +55,7 @@ impl Ridge {
             Self::Share(share) if !(share.is_finite() && share >= 0.0) => {
                 Err(format!("has ridge {share}, expected 0 or more, or {}", Self::AUTO))
             }
-            _ => Ok(()),
+            Self::Share(_) | Self::Auto => Ok(()),
         }
     }
 }

@@ -251,7 +251,10 @@ fn indices(intervention: Intervention, rank: usize, count: usize, key: RngKey) -
             drawn.sort_unstable();
             drawn
         }
-        _ => (0..rank).collect(),
+        Intervention::RankReduction
+        | Intervention::Dropout
+        | Intervention::Zero
+        | Intervention::Vendi => (0..rank).collect(),
     }
 }
 

@@ -32,11 +32,10 @@ pub fn parse_plan(path: &Path, text: &str) -> Result<Plan, RecipeError> {
     let plan: Plan = read.map_err(|reason| form(path, &reason))?;
     check_text(path, text)?;
     plan.check().map_err(|error| {
-        let (key, reason) = match &error {
-            CompressError::Size { edit, source } => {
-                (format!("edits[{}].size", edit - 1), format!("is wrong: {source}"))
-            }
-            error => ("edits".to_owned(), format!("are wrong: {error}")),
+        let (key, reason) = if let CompressError::Size { edit, source } = &error {
+            (format!("edits[{}].size", edit - 1), format!("is wrong: {source}"))
+        } else {
+            ("edits".to_owned(), format!("are wrong: {error}"))
         };
         RecipeError::Value { path: path.to_owned(), key, reason }
     })?;

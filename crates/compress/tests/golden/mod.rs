@@ -56,15 +56,13 @@ impl Set {
     pub(crate) fn tensor(&self, name: &str) -> Option<Mat<f64>> {
         let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
         let tensor = file.tensor(name).ok()?;
-        let values: Vec<f64> = match tensor.dtype() {
-            Dtype::F32 => {
-                let numbers = tensor.data().as_chunks().0.iter();
-                numbers.map(|b| f64::from(f32::from_le_bytes(*b))).collect()
-            }
-            Dtype::F64 => {
-                tensor.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()
-            }
-            other => panic!("{name}: golden tensor of type {other:?}"),
+        let dtype = tensor.dtype();
+        let values: Vec<f64> = if dtype == Dtype::F32 {
+            let numbers = tensor.data().as_chunks().0.iter();
+            numbers.map(|b| f64::from(f32::from_le_bytes(*b))).collect()
+        } else {
+            assert_eq!(dtype, Dtype::F64, "{name}: golden tensor");
+            tensor.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()
         };
         let cols = *tensor.shape().last().expect("a vector or a matrix");
         Some(Mat::from_vec(values.len() / cols, cols, values))

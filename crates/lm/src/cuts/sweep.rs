@@ -324,9 +324,10 @@ pub(super) fn variants(
         let mut chosen = ChosenRows::default();
         for (size, kept, variant) in &mut variants {
             let components = components.as_ref();
-            let done = match how.intervention {
-                Intervention::Vendi => chosen.cut(weight, *size, components, grid),
-                _ => cut(weight, &how, *size, components, key_of(grid.seed, &how, site)),
+            let done = if how.intervention == Intervention::Vendi {
+                chosen.cut(weight, *size, components, grid)
+            } else {
+                cut(weight, &how, *size, components, key_of(grid.seed, &how, site))
             };
             let done = done.map_err(failed)?;
             kept.push(done.report.kept);

@@ -45,12 +45,8 @@ impl Branch {
     }
 
     fn of(model: &Transformer, layer: usize, part: Part, groups: usize) -> Self {
-        let is_part = |slot: &LinearSlot| match Role::of(slot) {
-            Role::Query | Role::Key | Role::Value | Role::QueryKeyValue | Role::Output => {
-                part == Part::Attention
-            }
-            _ => part == Part::Mlp,
-        };
+        let is_part =
+            |slot: &LinearSlot| (part == Part::Attention) == Role::of(slot).is_in_attention();
         let slots = model.slots().into_iter().filter(|s| s.layer() == Some(layer) && is_part(s));
         let slots = slots.map(|slot| (slot.id().clone(), slot.shape())).collect();
         Self { layer, part, groups, slots }

@@ -307,12 +307,11 @@ impl LlmPruner {
         };
         let of = |(at, branch): (usize, &Branch)| {
             let shape = BranchShape::of(model, branch);
-            let channels = match self.criterion {
-                Criterion::Random => {
-                    let mut stream = key.fold("random").fold_index(at as u64).stream();
-                    (0..shape.channels).map(|_| stream.uniform()).collect()
-                }
-                _ => self.channels(model, branch, &shape, &members),
+            let channels = if self.criterion == Criterion::Random {
+                let mut stream = key.fold("random").fold_index(at as u64).stream();
+                (0..shape.channels).map(|_| stream.uniform()).collect()
+            } else {
+                self.channels(model, branch, &shape, &members)
             };
             of_groups(&channels, shape.size)
         };
@@ -332,10 +331,12 @@ impl LlmPruner {
         for (site, _) in &branch.slots {
             let (values, slot) = (&members[site], model.slot(site).expect("a slot of the model"));
             let role = Role::of(slot);
-            let parts = match role {
-                Role::QueryKeyValue => shape.split(values, model),
-                Role::GateUp => values.chunks_exact(shape.channels).map(<[f64]>::to_vec).collect(),
-                _ => vec![values.clone()],
+            let parts = if role == Role::QueryKeyValue {
+                shape.split(values, model)
+            } else if role == Role::GateUp {
+                values.chunks_exact(shape.channels).map(<[f64]>::to_vec).collect()
+            } else {
+                vec![values.clone()]
             };
             for (at, part) in parts.into_iter().enumerate() {
                 let queries = matches!(role, Role::Query | Role::Output)
@@ -375,13 +376,12 @@ impl BranchShape {
     fn of(model: &Transformer, branch: &Branch) -> Self {
         let config = model.config();
         let inp = model.slot(&branch.output().0).expect("a slot of the model").shape().inp;
-        match (branch.part, config.layers[branch.layer].attention) {
-            (Part::Attention, AttentionConfig::Heads(heads)) => {
-                let size = config.head_dim;
-                Self { channels: heads.kv_heads * size, size, query_width: inp }
-            }
-            _ => Self { channels: inp, size: 1, query_width: 0 },
+        let attention = config.layers[branch.layer].attention;
+        if let (Part::Attention, AttentionConfig::Heads(heads)) = (branch.part, attention) {
+            let size = config.head_dim;
+            return Self { channels: heads.kv_heads * size, size, query_width: inp };
         }
+        Self { channels: inp, size: 1, query_width: 0 }
     }
 
     /// Rows of queries, keys and values in one matrix.

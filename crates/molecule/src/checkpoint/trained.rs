@@ -21,10 +21,8 @@ impl Checkpoint {
         species: Vec<u8>,
     ) -> Result<Self, MoleculeError> {
         let wrong = |source| MoleculeError::Hyperparameters { source };
-        let mut hyper = match serde_json::to_value(model.config()).map_err(wrong)? {
-            Value::Object(hyper) => hyper,
-            _ => Map::new(),
-        };
+        let hyper = serde_json::to_value(model.config()).map_err(wrong)?;
+        let mut hyper = if let Value::Object(hyper) = hyper { hyper } else { Map::new() };
         // Forces are derivatives of the energy, and priors have only numeric arguments.
         for (key, value) in [("derivative", json!(true)), ("precision", json!(32))] {
             hyper.insert(key.into(), value);

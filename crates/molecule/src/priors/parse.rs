@@ -26,12 +26,10 @@ impl Prior {
         let mut priors = Vec::with_capacity(named.len());
         for (index, named) in named.iter().enumerate() {
             // Arguments are given with the name, or in a separate list.
-            let (name, with_name) = match named {
-                Value::Object(pairs) if pairs.len() == 1 => pairs
-                    .iter()
-                    .next()
-                    .map_or(("", None), |(name, value)| (name.as_str(), Some(value))),
-                other => (other.as_str().unwrap_or(""), None),
+            let pair = named.as_object().filter(|pairs| pairs.len() == 1);
+            let (name, with_name) = match pair.and_then(|pairs| pairs.iter().next()) {
+                Some((name, value)) => (name.as_str(), Some(value)),
+                None => (named.as_str().unwrap_or(""), None),
             };
             let beside = match given {
                 Some(Value::Array(several)) => several.get(index),

@@ -52,7 +52,9 @@ pub(crate) fn activated<N: Number>(kind: Nonlinearity, x: &Rows<N>) -> Rows<N> {
     let mut y = Rows::unset(x.rows(), x.cols());
     match kind {
         Nonlinearity::Silu => jets::silu(x.jets(), y.jets_mut()),
-        _ => jets::curve(|x| curve(kind, x), x.jets(), y.jets_mut()),
+        Nonlinearity::Ssp | Nonlinearity::Tanh | Nonlinearity::Sigmoid | Nonlinearity::Mish => {
+            jets::curve(|x| curve(kind, x), x.jets(), y.jets_mut())
+        }
     }
     y
 }
@@ -61,7 +63,9 @@ pub(crate) fn activated<N: Number>(kind: Nonlinearity, x: &Rows<N>) -> Rows<N> {
 pub(crate) fn through_activation<N: Number>(kind: Nonlinearity, x: &Rows<N>, dy: &mut Rows<N>) {
     match kind {
         Nonlinearity::Silu => jets::silu_backward(x.jets(), dy.jets_mut()),
-        _ => jets::curve_backward(|x| curve(kind, x), x.jets(), dy.jets_mut()),
+        Nonlinearity::Ssp | Nonlinearity::Tanh | Nonlinearity::Sigmoid | Nonlinearity::Mish => {
+            jets::curve_backward(|x| curve(kind, x), x.jets(), dy.jets_mut())
+        }
     }
 }
 

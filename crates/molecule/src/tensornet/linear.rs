@@ -87,7 +87,7 @@ impl<T: Scalar> Values<T> {
                 }
                 None => false,
             },
-            _ => false,
+            Known::Nothing | Known::Record(_) | Known::Recall(_) => false,
         }
     }
 

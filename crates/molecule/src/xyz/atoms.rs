@@ -103,7 +103,12 @@ impl Columns {
                 What::Force => *name == "forces",
                 What::Charge => *name == "charges",
                 What::SameNumber | What::Other => false,
-                _ => true,
+                What::Symbol
+                | What::Number
+                | What::Position
+                | What::Momentum
+                | What::Mass
+                | What::MoveMask => true,
             };
             let (name, kind) = ((*name).to_owned(), (*kind).to_owned());
             let column = Column { name, kind, width: count, text: String::new() };

@@ -208,7 +208,7 @@ impl ListOfNumbers {
                 self.is_nested |= depth > 0;
                 items.iter().try_for_each(|item| self.add(item, depth + 1))?;
             }
-            _ => return None,
+            Value::Null | Value::Bool(_) | Value::String(_) | Value::Object(_) => return None,
         }
         Some(())
     }

@@ -94,12 +94,11 @@ impl OutputError {
     #[must_use]
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
-        match source.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => Self::Full { path, source },
-            _ => Self::Io { action, path, source },
-        }
+        let is_full = matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        if is_full { Self::Full { path, source } } else { Self::Io { action, path, source } }
     }
 }
 
@@ -170,11 +169,13 @@ impl AtomicFile {
     ) -> Result<Self, OutputError> {
         let (parent, name) = place(target)?;
         replace.check(target)?;
-        let (file, unfinished) = match replace {
-            Replace::Nothing | Replace::Ours(_) if is_stream(target) => {
-                (open_stream(target).map_err(|e| OutputError::io("open", target, e))?, None)
-            }
-            _ => {
+        let may_be_stream = match replace {
+            Replace::Nothing | Replace::Ours(_) => true,
+            Replace::State => false,
+        };
+        let (file, unfinished) = match may_be_stream && is_stream(target) {
+            true => (open_stream(target).map_err(|e| OutputError::io("open", target, e))?, None),
+            false => {
                 remove_stale(&parent, &name);
                 let (file, unfinished) = create(&parent, &name)?;
                 (file, Some(unfinished))

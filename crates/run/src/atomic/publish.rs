@@ -46,9 +46,9 @@ impl Replace {
             true => fs::rename(finished, target),
             false => name_new(finished, target),
         };
-        named.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => OutputError::Exists { path: target.to_path_buf() },
-            _ => OutputError::io("rename to", target, error),
+        named.map_err(|error| match error.kind() == io::ErrorKind::AlreadyExists {
+            true => OutputError::Exists { path: target.to_path_buf() },
+            false => OutputError::io("rename to", target, error),
         })
     }
 }

@@ -100,20 +100,23 @@ pub(super) fn write(path: &Path, key: &PieceKey, payload: &[&[u8]]) -> Result<u6
 /// Reads and verifies a piece. With `touch`, the file remembers this use.
 ///
 /// # Errors
+/// What an error of opening means.
+fn missing_or_damaged(error: io::Error) -> io::Result<Found> {
+    let kind = error.kind();
+    // A folder, a link or a pipe in its place.
+    let is_other = matches!(kind, ErrorKind::IsADirectory | ErrorKind::InvalidInput);
+    match kind == ErrorKind::NotFound {
+        true => Ok(Found::Nothing),
+        false if is_other => Ok(Found::Damaged(error.to_string())),
+        false => Err(error),
+    }
+}
+
 /// Errors of the operating system that say nothing about the piece.
 pub(super) fn read(path: &Path, key: &PieceKey, touch: bool) -> io::Result<Found> {
     let file = match state::open(path) {
         Ok(file) => file,
-        Err(error) => {
-            return match error.kind() {
-                ErrorKind::NotFound => Ok(Found::Nothing),
-                // A folder, a link or a pipe in its place.
-                ErrorKind::IsADirectory | ErrorKind::InvalidInput => {
-                    Ok(Found::Damaged(error.to_string()))
-                }
-                _ => Err(error),
-            };
-        }
+        Err(error) => return missing_or_damaged(error),
     };
     let found = match verified(&file, key)? {
         Ok(payload) => Found::Whole(payload),

@@ -43,6 +43,18 @@ pub(super) fn sealed(head: &str, message: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// What an error of opening means.
+fn missing_or_damaged(error: io::Error) -> io::Result<Found> {
+    let kind = error.kind();
+    // A folder, a link or a pipe in its place.
+    let is_other = matches!(kind, ErrorKind::IsADirectory | ErrorKind::InvalidInput);
+    match kind == ErrorKind::NotFound {
+        true => Ok(Found::Nothing),
+        false if is_other => Ok(Found::Damaged(error.to_string())),
+        false => Err(error),
+    }
+}
+
 /// Reads the message with this head.
 ///
 /// # Errors
@@ -53,14 +65,7 @@ pub(super) fn read(path: &Path, head: &str) -> io::Result<Found> {
             Ok(message) => Found::Whole(message),
             Err(reason) => Found::Damaged(reason.to_owned()),
         }),
-        Err(error) => match error.kind() {
-            ErrorKind::NotFound => Ok(Found::Nothing),
-            // A folder, a link or a pipe in its place.
-            ErrorKind::IsADirectory | ErrorKind::InvalidInput => {
-                Ok(Found::Damaged(error.to_string()))
-            }
-            _ => Err(error),
-        },
+        Err(error) => missing_or_damaged(error),
     }
 }
 

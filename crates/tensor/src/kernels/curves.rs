@@ -117,10 +117,12 @@ mod tests {
             let error = (f64::from(value) - want).abs();
             // Relative to the value itself: tails keep their digits. Two lose some, as their
             // sigmoid's argument is a rounded cubic or a rounded multiple of x.
-            let share = match twin {
-                Activation::GeluTanh => 2e-5,
-                Activation::QuickGelu => 4e-6,
-                _ => TOLERANCE,
+            let share = if twin == Activation::GeluTanh {
+                2e-5
+            } else if twin == Activation::QuickGelu {
+                4e-6
+            } else {
+                TOLERANCE
             };
             assert!(error <= share * want.abs() + 1e-30, "{twin:?} at {x}: {value}, not {want}");
             let error = (f64::from(slope) - twin.slope(f64::from(x))).abs();

@@ -105,10 +105,7 @@ impl Criterion {
     ) -> Vec<f64> {
         let of_row = |i: usize| {
             let row = self.saliences(weight, gradients, i);
-            match self {
-                Self::Vectorize => row.sum::<f64>().abs(),
-                _ => row.map(f64::abs).sum(),
-            }
+            if self == Self::Vectorize { row.sum::<f64>().abs() } else { row.map(f64::abs).sum() }
         };
         (0..weight.rows()).map(of_row).collect()
     }
@@ -142,10 +139,8 @@ impl Criterion {
     pub fn joined(self, members: &[Vec<f64>]) -> Vec<f64> {
         let channels = members[0].len();
         assert!(members.iter().all(|member| member.len() == channels), "one of each channel");
-        let scale = match self {
-            Self::L1 | Self::L2 => 1.0 / members.len() as f64,
-            _ => 1.0,
-        };
+        let is_mean = matches!(self, Self::L1 | Self::L2);
+        let scale = if is_mean { 1.0 / members.len() as f64 } else { 1.0 };
         (0..channels).map(|c| scale * members.iter().map(|member| member[c]).sum::<f64>()).collect()
     }
 

@@ -69,9 +69,9 @@ fn member(
     gradients: Option<LossGradients<'_>>,
 ) -> Vec<f64> {
     let weight = slot.op().to_dense().expect("dense weights were checked");
-    match Role::of(slot) {
-        Role::Output | Role::Down | Role::FcOut => criterion.of_columns(weight.view(), gradients),
-        _ => criterion.of_rows(weight.view(), gradients),
+    match Role::of(slot).ends_branch() {
+        true => criterion.of_columns(weight.view(), gradients),
+        false => criterion.of_rows(weight.view(), gradients),
     }
 }
 

@@ -221,16 +221,14 @@ fn refitted_outputs_use_what_is_left_of_redundant_channels() {
             let role = Role::of(slot);
             let mut weight = slot.op().to_dense().expect("a weight");
             let (rows, cols) = (weight.rows(), weight.cols());
-            match role {
-                Role::Gate | Role::Up => {
-                    weight = Mat::from_fn(rows, cols, |i, j| weight.at(i % 12, j));
-                }
-                Role::Down => {
-                    weight = Mat::from_fn(rows, cols, |i, j| {
-                        weight.at(i, j) * if j < 12 { 4.0 } else { 1.0 }
-                    });
-                }
-                _ => continue,
+            if matches!(role, Role::Gate | Role::Up) {
+                weight = Mat::from_fn(rows, cols, |i, j| weight.at(i % 12, j));
+            } else if role == Role::Down {
+                weight = Mat::from_fn(rows, cols, |i, j| {
+                    weight.at(i, j) * if j < 12 { 4.0 } else { 1.0 }
+                });
+            } else {
+                continue;
             }
             slot.replace(Op::Linear(Box::new(Dense::new(weight)))).expect("of its shape");
             if let (Role::Gate | Role::Up, Some(bias)) = (role, slot.parts_mut().1) {
@@ -266,9 +264,10 @@ fn fused_projections_have_the_importance_of_separate_ones() {
         let mut faint = model.clone();
         silence_first_head(&mut faint);
         let pruned = prune(&method, &faint, None, &cut(0.45)).network;
-        let heads = |model: &Transformer| match model.config().layers[0].attention {
-            AttentionConfig::Heads(heads) => heads.kv_heads,
-            other => panic!("{other:?}"),
+        let heads = |model: &Transformer| {
+            let attention = model.config().layers[0].attention;
+            let AttentionConfig::Heads(heads) = attention else { panic!("{attention:?}") };
+            heads.kv_heads
         };
         assert!(heads(&pruned) < heads(&model), "{stem}");
         let slot = |model: &Transformer| {

@@ -58,6 +58,7 @@ pub(super) fn read(path: &Path) -> Tensors {
     let file = SafeTensors::deserialize(&bytes).expect("safetensors");
     let numbers = |view: &safetensors::tensor::TensorView<'_>| -> Vec<f64> {
         let (fours, eights) = (view.data().as_chunks::<4>().0, view.data().as_chunks::<8>().0);
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the types of safetensors are many")]
         match view.dtype() {
             Dtype::F64 => eights.iter().map(|b| f64::from_le_bytes(*b)).collect(),
             Dtype::I64 => eights.iter().map(|b| i64::from_le_bytes(*b) as f64).collect(),

@@ -202,9 +202,12 @@ impl Trial for ImageTrial<'_> {
         network: &Net,
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<TaskResult>, StudyError> {
-        let scores = score(network, &self.scored, monitor).map_err(|error| match error {
-            NetError::Interrupted => StudyError::from(CompressError::Interrupted),
-            error => ImageStudyError::from(error).into(),
+        let scores = score(network, &self.scored, monitor).map_err(|error| {
+            if matches!(error, NetError::Interrupted) {
+                StudyError::from(CompressError::Interrupted)
+            } else {
+                ImageStudyError::from(error).into()
+            }
         })?;
         Ok(vec![self.result(&scores)])
     }

@@ -110,9 +110,10 @@ pub fn open_structures(
 /// Names the structure of an error by its number in the file.
 fn placed(of: &'static str, places: &[usize]) -> impl FnOnce(MoleculeError) -> MoleculeStudyError {
     move |error| {
-        let source = match error {
-            MoleculeError::Structure { index, source } => source.of_structure(places[index]),
-            other => other,
+        let source = if let MoleculeError::Structure { index, source } = error {
+            source.of_structure(places[index])
+        } else {
+            error
         };
         MoleculeStudyError::molecule(of, source)
     }
@@ -306,9 +307,12 @@ impl Trial for MoleculeTrial<'_> {
         network: &TensorNet,
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<TaskResult>, StudyError> {
-        let errors = self.scored.errors(network, monitor).map_err(|error| match error {
-            MoleculeError::Interrupted { .. } => StudyError::from(CompressError::Interrupted),
-            other => MoleculeStudyError::molecule("eval", other).into(),
+        let errors = self.scored.errors(network, monitor).map_err(|error| {
+            if matches!(error, MoleculeError::Interrupted { .. }) {
+                StudyError::from(CompressError::Interrupted)
+            } else {
+                MoleculeStudyError::molecule("eval", error).into()
+            }
         })?;
         let units = self.potential.model.checkpoint.units;
         Ok(vec![task_result(&errors, units, &self.scored_sha256)])

@@ -61,7 +61,17 @@ impl<T: Scalar> Branch<'_, T> {
             match self.activation {
                 Activation::Identity => forward_leaky(*self, group, y, write, T::ONE),
                 Activation::Leaky { slope } => forward_leaky(*self, group, y, write, slope),
-                other => forward_group(*self, group, y, write, |v| other.value(v)),
+                Activation::Relu
+                | Activation::ReluSquared
+                | Activation::Gelu
+                | Activation::GeluTanh
+                | Activation::QuickGelu
+                | Activation::Silu
+                | Activation::Elu
+                | Activation::Tanh => {
+                    let of = self.activation;
+                    forward_group(*self, group, y, write, |v| of.value(v));
+                }
             }
         }
     }
@@ -86,8 +96,16 @@ impl<T: Scalar> Branch<'_, T> {
             let of_group = match self.activation {
                 Activation::Identity => backward_leaky(branch, group, dy, dx, T::ONE),
                 Activation::Leaky { slope } => backward_leaky(branch, group, dy, dx, slope),
-                other => {
-                    backward_group(branch, group, dy, dx, |v| (other.value(v), other.slope(v)))
+                Activation::Relu
+                | Activation::ReluSquared
+                | Activation::Gelu
+                | Activation::GeluTanh
+                | Activation::QuickGelu
+                | Activation::Silu
+                | Activation::Elu
+                | Activation::Tanh => {
+                    let of = self.activation;
+                    backward_group(branch, group, dy, dx, |v| (of.value(v), of.slope(v)))
                 }
             };
             sums.weight += of_group.weight;

@@ -41,7 +41,7 @@ pub(super) fn forward<T: Scalar>(
     unsafe {
         match here {
             Instructions::Avx512 => avx512::forward(run, x, moments, y, write),
-            _ => avx2::forward(run, x, moments, y, write),
+            Instructions::Avx2 | Instructions::Common => avx2::forward(run, x, moments, y, write),
         }
     }
     true
@@ -64,7 +64,7 @@ pub(super) fn backward<T: Scalar>(
     Some(unsafe {
         match here {
             Instructions::Avx512 => avx512::backward(run, x, moments, dy, dx),
-            _ => avx2::backward(run, x, moments, dy, dx),
+            Instructions::Avx2 | Instructions::Common => avx2::backward(run, x, moments, dy, dx),
         }
     })
 }

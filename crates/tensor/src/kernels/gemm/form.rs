@@ -99,7 +99,7 @@ impl<T: Scalar> Form<T> {
             Packed::Quaternions(panels) if panels.fit(columns) => {
                 return panels.apply(columns, bytemuck::cast_slice(x), single(to));
             }
-            _ => {}
+            Packed::Nothing | Packed::Panels(_) | Packed::Quaternions(_) => {}
         }
         let Destination { y, scale, write } = to;
         let matrix = self.arg(direction);

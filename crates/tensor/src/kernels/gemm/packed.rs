@@ -95,7 +95,7 @@ impl PackedRight {
     pub fn rows_of_block(&self) -> usize {
         match &self.kept {
             Kept::Panels { tile, .. } => 4 * tile.rows,
-            _ => 64,
+            Kept::Thirds(_) | Kept::Plain(_) => 64,
         }
     }
 

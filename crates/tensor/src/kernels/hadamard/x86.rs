@@ -34,7 +34,7 @@ pub(super) fn row<T: Scalar>(data: &mut [T]) -> bool {
             unsafe { avx2::row(bytemuck::cast_slice_mut(data)) };
             true
         }
-        _ => false,
+        Instructions::Common | Instructions::Avx2 | Instructions::Avx512 => false,
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn columns<T: Scalar>(data: &mut [T], width: usize) -> bool {
             unsafe { avx2::levels(bytemuck::cast_slice_mut(data), width) };
             true
         }
-        _ => false,
+        Instructions::Common | Instructions::Avx2 | Instructions::Avx512 => false,
     }
 }
 
