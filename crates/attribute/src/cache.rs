@@ -3,8 +3,8 @@
 use crate::store::{GradientStore, ShardFile, ShardWriter};
 use crate::{AttributeError, Examples, GradientMap, gradients};
 use linwright_ops::Differentiable;
-use linwright_run::{Monitor, Shard};
-use serde::Serialize;
+use linwright_run::{Measured, Monitor, Shard};
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// Options of a cache pass, none of which changes the result.
@@ -17,7 +17,7 @@ pub struct CacheOptions {
 }
 
 /// Summary of a cache pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cached {
     /// Shards that existed before.
     pub found: usize,
@@ -83,10 +83,11 @@ fn zeros_of(shard: &ShardFile) -> usize {
 }
 
 /// Estimated cost of a cache pass.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CacheEstimate {
     /// Seconds for the missing shards, on this machine with these threads.
-    pub seconds: f64,
+    #[serde(default)]
+    pub seconds: Measured<f64>,
     /// Bytes of the finished store, including its maps.
     pub disk_bytes: u64,
     /// Memory in bytes in addition to the network and its passes: maps, inputs that are kept from
@@ -119,7 +120,7 @@ pub fn estimate<N: Differentiable>(
     let tile = (4 + manifest.element.bytes()) * manifest.tile_rows * manifest.size();
     let of_batch = 4 * (count * manifest.size()) as u64;
     Ok(CacheEstimate {
-        seconds: each * left as f64,
+        seconds: Measured(each * left as f64),
         disk_bytes: store.shard_bytes() + map.bytes(),
         memory_bytes: map.bytes() + rows * map.kept_bytes_per_row() + of_batch + tile as u64,
     })

@@ -27,6 +27,7 @@ pub(crate) struct Golden {
 }
 
 impl Golden {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate defines the enum")]
     fn of(view: &TensorView<'_>) -> Self {
         let (fours, eights) = (view.data().as_chunks::<4>().0, view.data().as_chunks::<8>().0);
         let values = match view.dtype() {

@@ -175,7 +175,7 @@ fn argument(field: &Field) -> Arg {
         return arg.action(ArgAction::SetTrue);
     }
     let hint = if field.is_path { ValueHint::AnyPath } else { ValueHint::Unknown };
-    // The long help has them.
+    // The long help has the possible values.
     arg = arg.hide_possible_values(true).value_name(name);
     arg = arg.value_parser(parser(&field.kind)).value_hint(hint);
     if let Some(default) = &field.default {

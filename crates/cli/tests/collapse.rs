@@ -347,7 +347,12 @@ fn an_encoder_is_measured_by_its_own_tokens() {
 pub(crate) fn related(w: &Workshop) {
     w.ok("sweep model --roles mlp,attn --size rate=9 --text text.jsonl --window 64 -o swept");
     w.ok("collapse lm model --text text.jsonl --window 32 --resamples 0 -o lm.json");
-    let (mut measured, mut swept) = (w.json("lm.json"), w.json("swept/result.json"));
+    five_layers(w, "swept/result.json");
+}
+
+/// `lm5.json` and `swept5.json` from `lm.json` and the result of a sweep.
+pub(crate) fn five_layers(w: &Workshop, sweep: &str) {
+    let (mut measured, mut swept) = (w.json("lm.json"), w.json(sweep));
     let first = measured["layers"][0].clone();
     let names = ["embedding", "layer 0", "layer 1", "layer 2", "layer 3"];
     let layer = |(i, name): (usize, &&str)| {

@@ -143,7 +143,7 @@ fn raw_images_of_28_by_28_are_resized_learnt_and_drawn() {
         "{train} --resize 8,16 --levels 2 --layer plu --squeeze place-major --shuffle --limit 20 \
          --held-out-share 0.5 --steps 7 -o none --dry-run"
     ));
-    assert_eq!((&dry["steps"], &dry["flow"]["levels"]), (&json!(7), &json!(2)));
+    assert_eq!((&dry["planned_steps"], &dry["flow"]["levels"]), (&json!(7), &json!(2)));
     assert_eq!((&dry["data"]["training"], &dry["data"]["held_out"]), (&json!(10), &json!(10)));
     assert_eq!(dry["flow"]["input"], json!({"channels": 1, "height": 8, "width": 16}));
     assert!(!w.path("none").exists());

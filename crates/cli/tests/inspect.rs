@@ -32,7 +32,7 @@ fn all_tensors_of_a_model_by_name_layer_and_one_by_one() {
     let w = Workshop::new();
     let parameters = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32) + 2 * VOCAB * 32 + 5 * 32;
     let json = w.ok_json("inspect model");
-    assert_eq!((&json["schema"], &json["model"]), (&1.into(), &"model".into()));
+    assert_eq!((&json["kind"], &json["model"]), (&"inspect".into(), &"model".into()));
     assert_eq!(json["totals"]["parameters"], parameters);
     assert_eq!(json["totals"]["bytes"], 4 * parameters);
     assert_eq!(names(&json).len(), 2 * 9 + 3);

@@ -55,6 +55,7 @@ mod prune;
 mod real_models;
 mod recipes;
 mod recover;
+mod results;
 mod rotor;
 mod search;
 mod select;

@@ -229,7 +229,10 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
     w.ok(&format!("{SMALL} --steps 1 --force-weight 0 -o energies").replace("a.xyz", "bare.xyz"));
     std::fs::remove_dir_all(w.path("energies")).unwrap();
     let planned = w.ok_json(&format!("{SMALL} --epochs 3 --isolated atoms.xyz --dry-run -o out"));
-    assert_eq!((&planned["steps"], &planned["structures"]["training"]), (&json!(30), &json!(38)));
+    assert_eq!(
+        (&planned["planned_steps"], &planned["structures"]["training"]),
+        (&json!(30), &json!(38))
+    );
     assert_eq!(w.names(), before);
     w.fails(&format!("{SMALL} --steps 2 -o a.xyz --force"), 2, &["a.xyz"]);
     let wild = SMALL.replace("0.005", "1e9");

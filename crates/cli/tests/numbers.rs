@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A command for each verb with numbers or texts that hold numbers, which takes little time. `OUT`
 /// is a place of its own for each run; `{key=value}` is an argument without a flag.
-const BASES: &[(&str, &str)] = &[
+pub(crate) const BASES: &[(&str, &str)] = &[
     ("inspect", "{model=model} --spectra"),
     ("compress", "{model=model} --keep=0.5 --roles=query --layers=0 CALIBRATION TEXT -o OUT"),
     (
@@ -84,7 +84,7 @@ const BASES: &[(&str, &str)] = &[
         "flow-match",
         "--data=moons --hidden=4 --depth=1 --steps=2 --pairs=64 --batch=8 --count=8 -o OUT",
     ),
-    ("select", "{model=model} --sites=*.mlp.* --rank=3"),
+    ("select", "{model=model} --tensor=model.layers.0.self_attn.q_proj.weight --rank=3"),
     ("generate", "{model=model} --prompt=Mira --max-new-tokens=2"),
 ];
 
@@ -283,9 +283,7 @@ fn arguments(one: &Try, base: &str, out: &str) -> Vec<String> {
     let named = |key: &str| fields.iter().find(|field| field.key == key).unwrap();
     let field = named(&one.key);
     let mut words: Vec<String> = one.verb.words().split(' ').map(str::to_owned).collect();
-    let base = base
-        .replace("CALIBRATION", "--calibration=calibration.jsonl --num-tokens=600 --seq-len=32")
-        .replace("TEXT", "--text=text.jsonl --window=64");
+    let base = with_texts(base);
     let mut given = Vec::new();
     for word in base.split_whitespace() {
         if let Some((key, value)) =
@@ -318,6 +316,12 @@ fn arguments(one: &Try, base: &str, out: &str) -> Vec<String> {
         words.push(format!("--{}={}", field.flag(), one.value));
     }
     words
+}
+
+/// A command with its texts.
+pub(crate) fn with_texts(base: &str) -> String {
+    base.replace("CALIBRATION", "--calibration=calibration.jsonl --num-tokens=600 --seq-len=32")
+        .replace("TEXT", "--text=text.jsonl --window=64")
 }
 
 /// Whether an option refuses another one.

@@ -149,7 +149,10 @@ fn a_dry_run_writes_nothing_and_tells_size_time_and_memory() {
     let before = w.names();
     let plan = w.ok_json(&format!("{TINY} --epochs 3 -o lm --dry-run"));
     assert_eq!((w.names(), w.unfinished().len()), (before, 0));
-    assert_eq!((&plan["epochs"], &plan["training_documents"]), (&json!(3.0), &json!(28)));
+    assert_eq!(
+        (&plan["training"]["epochs"], &plan["training"]["document_count"]),
+        (&json!(3.0), &json!(28))
+    );
     assert!(plan["parameters"].as_u64().unwrap() > 300 * 16);
     for key in ["seconds_per_step", "seconds", "tokens_per_second", "memory_bytes"] {
         assert!(plan["estimate"][key].as_f64().unwrap() > 0.0, "{key}: {plan}");

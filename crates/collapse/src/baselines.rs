@@ -5,7 +5,7 @@ use crate::statistics::{centred, column_means};
 use crate::{ClassSums, CollapseError, Keep, Metrics, Source, metrics};
 use linwright_run::Monitor;
 use linwright_tensor::{Mat, MatRef, RngKey};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Smallest number of rows per read.
@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 1 << 27;
 const MOST_BYTES_IN_PLACE: usize = 1 << 30;
 
 /// Smallest possible distances of K vectors of d features.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floors {
     /// For `nc2_etf_err_*` and `nc3_dual_err`.
     pub etf: f64,

@@ -11,16 +11,16 @@ use crate::pairs::{dot, norm};
 use crate::{ClassStatistics, CollapseError};
 use linwright_tensor::kernels::gemm::{Write, linear};
 use linwright_tensor::{Mat, RngKey, parallel};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Largest number of classes for intervals of pair metrics.
 pub const MOST_CLASSES: usize = 512;
 
 /// The central 95 % of a metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The metric.
-    pub name: &'static str,
+    pub name: String,
     /// The 2.5 % quantile.
     pub low: f64,
     /// The 97.5 % quantile.
@@ -70,7 +70,7 @@ pub fn intervals(
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         (!values.is_empty()).then(|| Interval {
-            name,
+            name: name.to_owned(),
             low: quantile(&values, 0.025),
             high: quantile(&values, 0.975),
         })

@@ -49,6 +49,7 @@ pub(crate) fn sets() -> Vec<Set> {
 }
 
 impl Set {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate defines the enum")]
     fn read(path: PathBuf) -> Self {
         let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
         let about = serde_json::from_slice(&read(&path.with_extension("json"))).expect("JSON");

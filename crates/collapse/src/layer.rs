@@ -6,7 +6,7 @@ use crate::pairs::{dot, norm};
 use crate::{ClassStatistics, ClassSums, CollapseError, Decisions, Keep, Metrics, Source, metrics};
 use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Further values to compute.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub struct HeadRef<'a> {
 }
 
 /// What chance gives.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baselines {
     /// NC2 and NC3 of random vectors of the same shape.
     pub random_frames: Metrics,
@@ -40,7 +40,7 @@ pub struct Baselines {
 }
 
 /// Collapse of one layer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerReport {
     /// Name of the layer.
     pub name: String,

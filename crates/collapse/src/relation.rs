@@ -12,16 +12,17 @@
 
 use crate::CollapseError;
 use crate::bootstrap::quantile;
+use linwright_run::undefined::or_nan;
 use linwright_tensor::RngKey;
 use linwright_tensor::correlation::{pearson, ranks};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Smallest number of layers for a rank correlation.
 const FEWEST: usize = 3;
 
 /// One kind of change in the layers of one model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// The model.
     pub model: String,
@@ -38,19 +39,22 @@ pub struct Group {
 }
 
 /// A rank correlation with a comparison to chance.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Correlation {
     /// Spearman's ρ, over groups its mean.
+    #[serde(deserialize_with = "or_nan")]
     pub rho: f64,
     /// The middle 95 % over resampled layers.
     pub interval: Option<[f64; 2]>,
     /// The middle 95 % with layers in random order.
+    #[serde(deserialize_with = "or_nan")]
     pub random_order: [f64; 2],
     /// Share of random orders that are at least as far from zero.
     pub p: f64,
     /// ρ of the metric with permuted classes.
     pub permuted_classes: Option<f64>,
     /// ρ of the layer number, which needs no metric.
+    #[serde(deserialize_with = "or_nan")]
     pub layer_number: f64,
     /// ρ of the metric, with that of the number of the layer removed (partial correlation of
     /// ranks); none if the metric has the order of the layers.
@@ -58,7 +62,7 @@ pub struct Correlation {
 }
 
 /// What came out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Relation {
     /// Of all groups.
     pub all: Correlation,

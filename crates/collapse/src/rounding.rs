@@ -40,7 +40,8 @@ pub(crate) fn of_means(statistics: &ClassStatistics) -> Vec<f64> {
 }
 
 /// The singular value of means, or of rows that are means times factors, below which a direction is
-/// only rounding: `side` is the longer side of the matrix, `raw` has the rows before they were centred, `errors` those of the rows.
+/// only rounding: `side` is the longer side of the matrix, `raw` has the rows before they were
+/// centred, `errors` those of the rows.
 pub(crate) fn of_directions(side: usize, raw: &[f64], errors: &[f64], precision: DType) -> f64 {
     let most = side as f64;
     match precision {

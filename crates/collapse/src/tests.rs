@@ -515,7 +515,7 @@ fn a_layer_has_baselines_intervals_and_remarks() {
     for interval in &report.intervals {
         assert!(interval.low < interval.high, "{interval:?}");
     }
-    let names: Vec<_> = report.intervals.iter().map(|interval| interval.name).collect();
+    let names: Vec<_> = report.intervals.iter().map(|interval| interval.name.as_str()).collect();
     for name in ["nc1_quotient", "cdnv_mean", "nc2_norm_cv_M", "nc3_cos_mean", "nc4_agree"] {
         assert!(names.contains(&name), "{names:?}");
         let interval = report.intervals.iter().find(|one| one.name == name).expect("there");
@@ -591,7 +591,8 @@ fn intervals_of_the_quotient_are_those_of_the_definition() {
     wider.spreads.iter_mut().for_each(|spread| *spread *= 2.0);
     let wider = intervals(&wider, (None, &[]), 400, key).expect("intervals");
     for (a, wider) in found.iter().zip(&wider) {
-        let factor = if matches!(a.name, "nc1_quotient" | "cdnv_mean") { 2.0 } else { 1.0 };
+        let factor =
+            if matches!(a.name.as_str(), "nc1_quotient" | "cdnv_mean") { 2.0 } else { 1.0 };
         assert!((wider.high / a.high - factor).abs() < 1e-12, "{} {}", a.name, wider.high);
     }
 }
@@ -629,7 +630,7 @@ impl InFew {
         let mut sums = ClassSums::new(classes, self.x.cols(), Keep::Scatter);
         match dtype {
             DType::F64 => sums.add(self.x.view(), &self.labels),
-            _ => {
+            DType::F32 | DType::F16 | DType::Bf16 => {
                 let narrow: Mat<f32> = self.x.cast();
                 let stored = dtype.decode(&dtype.encode(narrow.data()));
                 sums.came_in(dtype);

@@ -9,10 +9,10 @@ use crate::plan::{Plan, SlotEdit};
 use crate::rates::Rates;
 use linwright_measure::capture::Needs;
 use linwright_ops::{Examples, Network, SiteId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Parameters of a site, before and after.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteEstimate {
     /// The site.
     pub site: SiteId,
@@ -34,7 +34,7 @@ pub struct SiteEstimate {
 }
 
 /// Estimated cost of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Every site, in order.
     pub sites: Vec<SiteEstimate>,

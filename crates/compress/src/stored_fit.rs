@@ -8,7 +8,7 @@ use crate::methods::{Fit, FitReport};
 use crate::{CompressError, times};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_ops::{Op, SiteId};
-use linwright_run::{Fingerprint, PieceKey, Store};
+use linwright_run::{Fingerprint, Measured, PieceKey, Store};
 use linwright_tensor::{Mapped, MappedFile, Mat, little_endian_bytes};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub fn get(store: &Store, fingerprint: &Fingerprint) -> Result<Option<Fit>, Comp
     let Some(mut fit) = store.decoded(&key(fingerprint), |bytes| parse(&bytes))? else {
         return Ok(None);
     };
-    fit.report.seconds = times::get(store, fingerprint)?.unwrap_or_default();
+    fit.report.seconds = times::get(store, fingerprint)?.unwrap_or_default().into();
     Ok(Some(fit))
 }
 
@@ -62,7 +62,7 @@ pub fn put(
     let mut bytes =
         encode(fit).map_err(|reason| CompressError::Unstorable { site: site.clone(), reason })?;
     align(&mut bytes, key(fingerprint).payload_start());
-    times::put(store, fingerprint, fit.report.seconds)?;
+    times::put(store, fingerprint, *fit.report.seconds)?;
     Ok(store.put(&key(fingerprint), &[&bytes])?)
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn to_bytes(site: &SiteId, fit: &Fit) -> Result<Vec<u8>, CompressErro
 pub(crate) fn of_bytes(message: &[u8]) -> Result<Fit, String> {
     let (seconds, bytes) = message.split_first_chunk().ok_or("an empty message is no fit")?;
     let mut fit = parse(bytes)?;
-    fit.report.seconds = f64::from_le_bytes(*seconds);
+    fit.report.seconds = f64::from_le_bytes(*seconds).into();
     Ok(fit)
 }
 
@@ -136,7 +136,7 @@ fn align(bytes: &mut Vec<u8>, start: usize) {
 
 fn encode(fit: &Fit) -> Result<Vec<u8>, String> {
     let (header, tensors) = archive::save(&fit.op).map_err(|error| error.to_string())?;
-    let report = FitReport { seconds: 0.0, ..fit.report.clone() };
+    let report = FitReport { seconds: Measured::default(), ..fit.report.clone() };
     let stored = Stored { header, report };
     let stored = serde_json::to_string(&stored).map_err(|error| error.to_string())?;
     let shift = fit.bias_shift.as_ref().map(|shift| {
@@ -221,7 +221,7 @@ mod tests {
             dropped_directions: 0,
             shrinkage: None,
             curve: Vec::new(),
-            seconds: 1.5,
+            seconds: Measured(1.5),
         };
         Fit { op, bias_shift: Some(vec![0.1, -2.0, 3.5e-8, 0.0, 1.0, 7.25]), report }
     }

@@ -39,18 +39,19 @@ pub fn provenance_of(
     data.dedup();
     Provenance {
         version: build.version.to_owned(),
-        commit: (!build.commit.is_empty()).then(|| build.commit.to_owned()),
+        commit: (!build.commit.is_empty()).then(|| build.commit.to_owned()).into(),
         recipe: String::new(),
         recipe_sha256: String::new(),
         model_sha256: model_sha256.to_owned(),
         seeds: Vec::new(),
         // Results differ in the last bits between instruction sets.
-        device: format!("cpu ({})", parallel::instruction_set()),
+        device: format!("cpu ({})", parallel::instruction_set()).into(),
         dtype,
-        threads: parallel::threads(),
+        threads: parallel::threads().into(),
         date_unix_seconds: SystemTime::now()
             .duration_since(UNIX_EPOCH)
-            .map_or(0.0, |d| d.as_secs_f64()),
+            .map_or(0.0, |d| d.as_secs_f64())
+            .into(),
         data,
         protocols,
     }

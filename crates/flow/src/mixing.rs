@@ -44,7 +44,7 @@ enum Problem {
 }
 
 /// Norms of a mixing, and how much its inverse amplifies errors.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct MixNorms {
     /// The layer.
     pub layer: String,

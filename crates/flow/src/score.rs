@@ -6,14 +6,14 @@ use crate::{Flow, FlowError, FlowExamples, Values};
 use linwright_ops::Workspace;
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::f64::consts::LN_2;
 
 /// Examples of a batch.
 const BATCH: usize = 128;
 
 /// Densities of examples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowScores {
     /// Mean over examples and draws of `(nll + D ln 256) / (D ln 2)`; of numbers in any units, of
     /// `nll / (D ln 2)`.

@@ -9,7 +9,7 @@ use linwright_train::{
     Checkpoint, Control, OptimizerSettings, Outcome, Problem, Rules, Schedule, Slice, TrainError,
     TrainSettings, train,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::error::Error;
@@ -18,7 +18,7 @@ use std::error::Error;
 const DIVERGENCE: f64 = 2.0;
 
 /// Shape of a new model, of the first family, with tied embeddings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     pub(crate) hidden: usize,
     pub(crate) intermediate: usize,

@@ -70,7 +70,7 @@ impl<'a> Timed<'a> {
 }
 
 /// Median and range over rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MedianRange {
     /// Median: the mean of the middle two for an even number.
     pub median: f64,

@@ -51,7 +51,7 @@ pub use model::MoleculeModel;
 pub use neighbours::{Cutoff, Neighbour, Neighbours, Pair, SkinList};
 pub use npz::{parse_npz, read_npz};
 pub use potential::{Deviation, Potential, Prediction, Wanted};
-pub use priors::{Prior, PriorChoices};
+pub use priors::{Prior, PriorChoices, PriorInfo};
 pub use species::{atomic_number, mass, shown_species, symbol};
 pub use speed::KernelRates;
 pub use structure::{Cell, Column, Labels, Structure};

@@ -3,9 +3,12 @@
 use crate::dynamics::{Ensemble, Fluctuation, MdSummary, Thermo};
 use linwright_report::number::{grouped, scientific, significant};
 use linwright_report::plot::{Axis, Plot, Series, Style};
-use linwright_report::{Block, Document, Figure, ReportError, Scale, Table};
+use linwright_report::{Block, Document, Figure, Report, Scale, Table};
+use linwright_run::Measured;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+
+/// Femtoseconds a second in nanoseconds a day.
+const NS_PER_DAY: f64 = 86_400.0 * 1e-6;
 
 /// What was simulated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +51,18 @@ pub struct SimulationResult {
     pub last: Thermo,
     /// Some of the frames, evenly spaced.
     pub curve: Vec<Thermo>,
+    /// Time of the steps that this process made.
+    #[serde(default)]
+    pub seconds: Measured<f64>,
+    /// Their number.
+    #[serde(default)]
+    pub steps_made: Measured<u64>,
+    /// Steps in a second; none without steps.
+    #[serde(default)]
+    pub steps_per_second: Measured<Option<f64>>,
+    /// Nanoseconds of dynamics in a day; none without steps.
+    #[serde(default)]
+    pub ns_per_day: Measured<Option<f64>>,
 }
 
 impl SimulationResult {
@@ -66,7 +81,21 @@ impl SimulationResult {
             first,
             last,
             curve: summary.curve().to_vec(),
+            seconds: Measured(0.0),
+            steps_made: Measured(0),
+            steps_per_second: Measured(None),
+            ns_per_day: Measured(None),
         })
+    }
+
+    /// The result with the speed of the process, which made `steps` in this time.
+    #[must_use]
+    pub fn timed(mut self, steps: u64, seconds: f64) -> Self {
+        let speed = (steps > 0 && seconds > 0.0).then(|| steps as f64 / seconds);
+        let days = speed.map(|speed| speed * self.simulation.time_step_fs * NS_PER_DAY);
+        (self.seconds, self.steps_made) = (Measured(seconds), Measured(steps));
+        (self.steps_per_second, self.ns_per_day) = (Measured(speed), Measured(days));
+        self
     }
 
     /// The main finding in a sentence.
@@ -123,42 +152,6 @@ impl SimulationResult {
         Table::new("Energies and temperature", columns).with(rows)
     }
 
-    /// The report.
-    #[must_use]
-    pub fn document(&self) -> Document {
-        let kept = match self.simulation.ensemble {
-            Ensemble::Nve => "energy (NVE, velocity Verlet)".to_owned(),
-            Ensemble::Langevin { temperature, friction } => {
-                format!("temperature, {temperature} K (Langevin, friction {friction} / fs)")
-            }
-        };
-        let mut facts = vec![
-            ("Potential", self.simulation.potential.clone()),
-            (
-                "Structure",
-                format!("{}, {} atoms", self.simulation.structure, grouped(self.simulation.atoms)),
-            ),
-            ("Constant", kept),
-            ("Seed", self.simulation.seed.to_string()),
-            ("Frames", grouped(self.frames)),
-        ];
-        if let Some(deviation) = self.energy_deviation_ev_per_atom {
-            let told = format!("{} eV/atom", scientific(deviation));
-            facts.push(("Deviation of the energy from its drift", told));
-        }
-        let mut blocks = vec![Block::Table(self.table())];
-        blocks.extend(self.figure().map(Block::Figure));
-        Document {
-            title: format!("Molecular dynamics of {}", self.simulation.structure),
-            kicker: "Simulation".to_owned(),
-            headline: Some(self.headline()),
-            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            series: vec!["simulation".to_owned()],
-            blocks,
-            ..Document::default()
-        }
-    }
-
     fn figure(&self) -> Option<Figure> {
         let atoms = self.simulation.atoms.max(1) as f64;
         let start = self.first.total_energy;
@@ -194,12 +187,50 @@ impl SimulationResult {
     }
 }
 
-/// The report of a saved simulation; none for other results.
-#[must_use]
-pub fn saved(result: &Value) -> Option<Result<Document, ReportError>> {
-    result.get("energy_drift_ev_per_atom_per_ps")?;
-    let read: Result<SimulationResult, _> = serde_json::from_value(result.clone());
-    Some(read.map(|result| result.document()).map_err(ReportError::from))
+impl Report for SimulationResult {
+    const KIND: &'static str = "molecule-md";
+
+    fn document(&self) -> Document {
+        let kept = match self.simulation.ensemble {
+            Ensemble::Nve => "energy (NVE, velocity Verlet)".to_owned(),
+            Ensemble::Langevin { temperature, friction } => {
+                format!("temperature, {temperature} K (Langevin, friction {friction} / fs)")
+            }
+        };
+        let mut facts = vec![
+            ("Potential", self.simulation.potential.clone()),
+            (
+                "Structure",
+                format!("{}, {} atoms", self.simulation.structure, grouped(self.simulation.atoms)),
+            ),
+            ("Constant", kept),
+            ("Seed", self.simulation.seed.to_string()),
+            ("Frames", grouped(self.frames)),
+        ];
+        if let Some(deviation) = self.energy_deviation_ev_per_atom {
+            let told = format!("{} eV/atom", scientific(deviation));
+            facts.push(("Deviation of the energy from its drift", told));
+        }
+        let mut blocks = vec![Block::Table(self.table())];
+        blocks.extend(self.figure().map(Block::Figure));
+        Document {
+            title: format!("Molecular dynamics of {}", self.simulation.structure),
+            kicker: "Simulation".to_owned(),
+            headline: Some(self.headline()),
+            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            series: vec!["simulation".to_owned()],
+            blocks,
+            ..Document::default()
+        }
+    }
+
+    fn times(&self) -> Vec<Block> {
+        let speeds = self.steps_per_second.0.zip(self.ns_per_day.0).map(|(steps, days)| {
+            let [steps, days] = [steps, days].map(|speed| significant(speed, 3));
+            Block::Text(vec![format!("{steps} steps/s, {days} ns/day")])
+        });
+        speeds.into_iter().collect()
+    }
 }
 
 #[cfg(test)]
@@ -248,15 +279,15 @@ mod tests {
 
     #[test]
     fn a_saved_result_gives_the_same_report() {
-        let result = result(Some(1.0));
+        let result = result(Some(1.0)).timed(40, 2.0);
         let value = serde_json::to_value(&result).unwrap();
-        assert_eq!(saved(&value).unwrap().unwrap(), result.document());
-        assert!(saved(&serde_json::json!({"schema": 1})).is_none());
-        let damaged = serde_json::json!({"energy_drift_ev_per_atom_per_ps": 1.0});
-        assert!(saved(&damaged).unwrap().is_err());
+        assert_eq!(serde_json::from_value::<SimulationResult>(value).unwrap(), result);
+        let speed = Block::Text(vec!["20.0 steps/s, 0.864 ns/day".to_owned()]);
+        assert_eq!(result.times(), [speed]);
         let langevin = Ensemble::Langevin { temperature: 300.0, friction: 0.01 };
         let mut other = result;
         other.simulation.ensemble = langevin;
         assert!(!other.headline().contains("drifts"), "{}", other.headline());
+        assert!(other.timed(0, 0.1).times().is_empty());
     }
 }

@@ -8,6 +8,7 @@ use crate::tensornet::TensorNetConfig;
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, PackedRight};
 use linwright_tensor::kernels::irreps::{COMPONENTS, Edges, PARTS, SLAB, Stencil, gather, row_len};
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Time of one measurement.
@@ -16,7 +17,7 @@ const SPAN: Duration = Duration::from_millis(4);
 const MEASUREMENTS: usize = 24;
 
 /// Floating-point operations per second of one thread; a multiply-add is two.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelRates {
     /// Products of features with square weights.
     pub products: f64,

@@ -23,16 +23,16 @@ pub trait KindOptions:
     /// [`Structured::numbers`]: crate::Structured::numbers
     const COUNTS_INDICES: bool;
 
-    /// Options with which the kind is timed by default, and which it has in tables: for a shape with
-    /// sides of at least 64, a power of two.
+    /// Options with which the kind is timed by default, and which it has in tables: for a shape
+    /// with sides of at least 64, a power of two.
     fn standard() -> Self;
 
     /// Options of all sizes for a shape, among which a number of parameters is chosen; only these
     /// options if there is a single size.
     fn sizes(&self, shape: Shape) -> Vec<Self>;
 
-    /// The options with another rank, of the last ranked part of a composite operator; none if there
-    /// is no rank.
+    /// The options with another rank, of the last ranked part of a composite operator; none if
+    /// there is no rank.
     fn with_rank(&self, rank: usize) -> Option<Self> {
         let _ = rank;
         None

@@ -24,6 +24,27 @@ pub enum ReportError {
         /// Supported version.
         expected: u32,
     },
+    /// A result of a kind that no command has.
+    #[error("no result has the kind {found}; {nearest}")]
+    Kind {
+        /// Kind in the file.
+        found: String,
+        /// The nearest kinds.
+        nearest: String,
+    },
+    /// A result whose fields have another version.
+    #[error(
+        "the result of kind {kind} has version {found}, this program reads version {expected}; run \
+         the command again"
+    )]
+    Version {
+        /// Kind of the result.
+        kind: &'static str,
+        /// Version in the file.
+        found: String,
+        /// Supported version.
+        expected: u32,
+    },
     /// A plot could not be drawn.
     #[error("plot {plot}: {reason}")]
     Plot {

@@ -1,6 +1,6 @@
 //! Progress and cancellation of long work.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Receives progress, and can cancel. Libraries never print; the command line draws a bar.
 pub trait Monitor {
@@ -31,7 +31,7 @@ pub trait Monitor {
 }
 
 /// A finished step.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepTime {
     /// Its name.
     pub stage: String,

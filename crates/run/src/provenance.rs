@@ -1,5 +1,6 @@
 //! Provenance of results.
 
+use crate::Measured;
 use serde::{Deserialize, Serialize};
 
 /// Provenance of a report: the information needed to reproduce it.
@@ -8,8 +9,8 @@ pub struct Provenance {
     /// Version of this program.
     pub version: String,
     /// Commit of the build, with `-dirty` for uncommitted changes; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
+    #[serde(default)]
+    pub commit: Measured<Option<String>>,
     /// Name of the recipe, or the command.
     pub recipe: String,
     /// SHA-256 of the recipe as run.
@@ -20,15 +21,15 @@ pub struct Provenance {
     pub seeds: Vec<u64>,
     /// Description of the device.
     #[serde(default)]
-    pub device: String,
+    pub device: Measured<String>,
     /// Dtype of the computation.
     pub dtype: String,
     /// Number of threads.
     #[serde(default)]
-    pub threads: usize,
+    pub threads: Measured<usize>,
     /// Start of the run in seconds since 1970 (UTC).
     #[serde(default)]
-    pub date_unix_seconds: f64,
+    pub date_unix_seconds: Measured<f64>,
     /// Files read.
     pub data: Vec<DataSource>,
     /// Ids of the protocols; scores compare only under the same id.

@@ -421,13 +421,13 @@ fn estimates_are_told_before_anything_runs() {
         let options = StoreOptions { element, ..options() };
         let store = GradientStore::create(&path, &sources, &map, compressor, options).unwrap();
         let told = estimate((&model, &map), &texts, &store).unwrap();
-        assert!(told.seconds > 0.0 && told.memory_bytes > map.bytes());
+        assert!(told.seconds.0 > 0.0 && told.memory_bytes > map.bytes());
         cache((&model, &map), &texts, &store, CacheOptions::default(), &mut Silent).unwrap();
         let shards = files(&path.join(SHARDS));
         let bytes: usize = shards.values().map(Vec::len).sum();
         assert_eq!((store.shard_bytes(), store.all_shards().unwrap().len()), (bytes as u64, 3));
         assert!(told.disk_bytes >= bytes as u64);
         let done = estimate((&model, &map), &texts, &store).unwrap();
-        assert_eq!(done.seconds, 0.0, "nothing is left");
+        assert_eq!(done.seconds.0, 0.0, "nothing is left");
     }
 }

@@ -1,6 +1,6 @@
 //! `linwright generate`: continuations of prompts.
 
-use super::{Pieces, print_json};
+use super::{Pieces, print_report};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::face::Face;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &GenerateArgs, shared: &Shared) -> Result<(), Failure> {
     }
     let written = written?;
     if shared.json {
-        return print_json(&args.job.result(&prompted, &written));
+        return print_report(&args.job.result(&prompted, &written));
     }
     for (text, written) in texts.iter().zip(&written) {
         super::print(&format!("{text}{}\n", written.text))?;

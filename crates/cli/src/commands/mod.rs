@@ -9,8 +9,8 @@ use crate::console::Console;
 use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
-use linwright::jobs::{AnyJob, Outcome, ResultData, Verb, to_yaml};
-use linwright::report::{Block, Table, terminal};
+use linwright::jobs::{AnyJob, Outcome, Verb, to_yaml};
+use linwright::report::{AnyReport, Block, Table, terminal};
 use linwright::run::team::{Alone, Team};
 use linwright::run::{Monitor, place};
 use linwright::study::recipe::VERSION;
@@ -148,7 +148,7 @@ pub(crate) fn run_with(job: &dyn AnyJob, shared: &Shared, team: &dyn Team) -> Re
         return Ok(());
     }
     if shared.json {
-        print_result(outcome.result.as_ref())?;
+        print_report(outcome.result.as_ref())?;
     } else {
         let report = &outcome.report;
         let text = match report.title.is_empty() {
@@ -218,14 +218,20 @@ impl Pieces {
 
 /// Prints a value as JSON to stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    print_result(&value)
+    print_written(|out| serde_json::to_writer_pretty(out, value))
 }
 
-/// Prints the result of a job as JSON to stdout.
-fn print_result(result: &dyn ResultData) -> Result<(), Failure> {
-    // Piece by piece: the JSON may be much longer than the data behind it.
+/// Prints a result with its kind as JSON to stdout.
+pub(crate) fn print_report(result: &dyn AnyReport) -> Result<(), Failure> {
+    print_written(|out| result.write(out))
+}
+
+/// Prints JSON to stdout, piece by piece: it may be much longer than the data behind it.
+fn print_written(
+    write: impl FnOnce(&mut dyn Write) -> serde_json::Result<()>,
+) -> Result<(), Failure> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let written = result.write(&mut out).map_err(std::io::Error::from);
+    let written = write(&mut out).map_err(std::io::Error::from);
     match written.and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
         // The reader closed the pipe, like `head`: not an error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

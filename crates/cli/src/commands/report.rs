@@ -5,15 +5,13 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::bench;
-use linwright::collapse;
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
-use linwright::lm::{compare, cuts, search};
-use linwright::measure::inspect;
-use linwright::molecule;
+use linwright::files::MEASURED;
+use linwright::jobs::{has_kind, saved_result};
 use linwright::recipes::{read_report, write_report};
 use linwright::report::{Document, ReportError, html, markdown, terminal};
-use linwright::run::input;
-use serde_json::Value;
+use linwright::run::{input, measured};
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Largest report or result, in bytes; results with samples of every question are long.
@@ -46,6 +44,12 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
         Failure::io(&path.display().to_string(), &error)
             .hint("give the directory of a finished run, or a file of results")
     })?;
+    if has_kind(&text) {
+        let result = saved_result(whole(&text, &path, &args.run)?)?;
+        let mut document = result.document();
+        document.blocks.extend(result.times());
+        return show(&document, &text, args.format, shared);
+    }
     if let Some(document) = open(&text) {
         return show(&document?, &text, args.format, shared);
     }
@@ -60,13 +64,31 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
     }
 }
 
+/// Names of the file of results in a directory.
+const NAMES: [&str; 3] = ["report.json", "result.json", "results.json"];
+
 /// The file of results at a path.
 fn saved_in(run: &Path) -> PathBuf {
-    let [report, result] = ["report.json", "result.json"].map(|name| run.join(name));
+    let inside = NAMES.map(|name| run.join(name));
     match run.is_file() {
         true => run.to_owned(),
-        false if !report.exists() && result.exists() => result,
-        false => report,
+        false => inside.iter().find(|path| path.exists()).unwrap_or(&inside[0]).clone(),
+    }
+}
+
+/// A result with its measurements, which a directory has in a file of their own.
+fn whole(text: &str, path: &Path, run: &Path) -> Result<Map<String, Value>, Failure> {
+    let mut result: Value = serde_json::from_str(text).map_err(ReportError::from)?;
+    let beside = path.with_file_name(MEASURED);
+    if path != run && beside.exists() {
+        let text = input::read_text(&beside, REPORT_BYTES)
+            .map_err(|error| Failure::io(&beside.display().to_string(), &error))?;
+        let mut measured: Value = serde_json::from_str(&text).map_err(ReportError::from)?;
+        measured::join(&mut result, measured["measured"].take());
+    }
+    match result {
+        Value::Object(map) => Ok(map),
+        other => unreachable!("{other} has a kind"),
     }
 }
 
@@ -76,13 +98,7 @@ fn open(text: &str) -> Option<Result<Document, ReportError>> {
         return Some(evaluation(text));
     }
     let value: Value = serde_json::from_str(text).ok()?;
-    cuts::report::saved(&value)
-        .or_else(|| search::report::saved(&value))
-        .or_else(|| compare::report::saved(&value))
-        .or_else(|| inspect::report::saved(&value))
-        .or_else(|| bench::report::saved(&value))
-        .or_else(|| molecule::report::saved(&value))
-        .or_else(|| collapse::report::saved(&value))
+    bench::report::saved(&value)
 }
 
 /// Prints a report in the requested form.

@@ -55,7 +55,7 @@ impl StrengthRule {
 }
 
 /// What is trained.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DepthPlan {
     /// Family.
     pub architecture: Architecture,
@@ -117,7 +117,7 @@ pub struct DepthRow {
 }
 
 /// A power law in depth: slope of the logarithms.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slope {
     /// Mean over seeds.
     pub slope: f64,
@@ -126,7 +126,7 @@ pub struct Slope {
 }
 
 /// What came out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DepthResult {
     /// By depth, then seed.
     pub rows: Vec<DepthRow>,

@@ -8,10 +8,10 @@ use crate::optimum::Fit;
 use crate::{ClassSums, CollapseError, Decisions, Keep, Metrics, metrics};
 use linwright_tensor::kernels::adam::{Adam, adam};
 use linwright_tensor::{Mat, RngKey};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Settings of the training.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingOptions {
     /// Updates.
     pub steps: u64,

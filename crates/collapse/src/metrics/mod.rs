@@ -25,7 +25,9 @@ pub use variability::{ClassDistance, class_distance};
 
 use crate::{ClassStatistics, CollapseError};
 use linwright_tensor::Mat;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// Values of metrics by name, in the order of [`METRICS`]. A metric that is undefined for these
 /// features, such as a cosine with a mean of length zero, is null.
@@ -36,7 +38,13 @@ impl Metrics {
     /// The value of a metric, if it was computed and is defined.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
-        self.0.iter().find(|(own, _)| *own == name).and_then(|(_, value)| *value)
+        self.0.iter().find(|(known, _)| *known == name).and_then(|(_, value)| *value)
+    }
+
+    /// Whether a metric was computed; it may be undefined.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| *known == name)
     }
 
     /// All computed metrics.
@@ -63,6 +71,36 @@ impl Serialize for Metrics {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
+}
+
+impl<'de> Deserialize<'de> for Metrics {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ByName)
+    }
+}
+
+struct ByName;
+
+impl<'de> Visitor<'de> for ByName {
+    type Value = Metrics;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("values of metrics by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metrics, A::Error> {
+        let mut all = Metrics::default();
+        while let Some((name, value)) = map.next_entry::<String, Option<f64>>()? {
+            all.0.push((named(&name)?, value));
+        }
+        Ok(all)
+    }
+}
+
+/// The name of a metric as [`METRICS`] has it.
+fn named<E: Error>(name: &str) -> Result<&'static str, E> {
+    let metric = METRICS.iter().find(|metric| metric.name == name);
+    metric.map(|metric| metric.name).ok_or_else(|| E::custom(format!("no metric is called {name}")))
 }
 
 /// The metrics of class statistics and, if there is one, a head (classes, d) with a row for every

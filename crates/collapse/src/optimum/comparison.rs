@@ -4,25 +4,30 @@ use super::UfmOptimum;
 use crate::metrics::present_rows;
 use crate::pairs::dot;
 use crate::{ClassStatistics, CollapseError};
+use linwright_run::undefined::or_nan;
 use linwright_tensor::Mat;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Measured values with predictions from the optimum.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Mean of |w_k|².
     pub head_row_squared: f64,
     /// The same divided by its prediction.
+    #[serde(deserialize_with = "or_nan")]
     pub head_ratio: f64,
     /// Mean of |x|² of features, minus the square of their common mean.
     pub feature_squared: f64,
     /// The same divided by its prediction.
+    #[serde(deserialize_with = "or_nan")]
     pub feature_ratio: f64,
     /// Mean over classes of `w_k · μ_k`, minus the mean of all logits of μ_k.
     pub true_logit: f64,
     /// The same divided by its prediction.
+    #[serde(deserialize_with = "or_nan")]
     pub logit_ratio: f64,
     /// Ratio of the samples of the largest and smallest class: the prediction is for 1.
+    #[serde(deserialize_with = "or_nan")]
     pub imbalance: f64,
 }
 

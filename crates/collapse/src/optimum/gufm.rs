@@ -15,13 +15,13 @@
 
 use super::{Fit, check_classes, check_positive};
 use crate::CollapseError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Halvings that reduce an interval to the last digit of a double.
 const HALVINGS: usize = 200;
 
 /// Sizes and strength of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gufm {
     /// Classes, K.
     pub classes: usize,
@@ -34,7 +34,7 @@ pub struct Gufm {
 }
 
 /// The global optimum.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GufmOptimum {
     /// Objective, a lower bound for networks with such features on balanced classes.
     pub objective: f64,

@@ -7,7 +7,7 @@ use linwright_run::memory;
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{Control, LbfgsSettings, lbfgs};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Largest number of iterations of a minimisation.
 const ITERATIONS: u64 = 5000;
@@ -26,7 +26,7 @@ pub enum Problem {
 }
 
 /// What minimisation found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NumericOptimum {
     /// The smallest objective of all starts.
     pub objective: f64,

@@ -15,10 +15,10 @@
 
 use super::{Fit, check_classes, check_positive};
 use crate::CollapseError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Sizes and strengths of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ufm {
     /// Classes, K.
     pub classes: usize,
@@ -33,7 +33,7 @@ pub struct Ufm {
 }
 
 /// The global optimum.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UfmOptimum {
     /// c: below 1 features collapse to a frame, from 1 on they vanish.
     pub threshold: f64,

@@ -56,7 +56,7 @@ impl KindFit for CirculantDiagonalSpec {
     }
 
     fn timing(&self) -> Timing {
-        let count = (2 * self.factors).saturating_sub(1).max(1) as f64;
+        let count = self.factors.saturating_mul(2).saturating_sub(1).max(1) as f64;
         let least_side = (MOST_DERIVATIVES / count).cbrt() as usize + 1;
         Timing { least_side, parallel_starts: true, ..Timing::USUAL }
     }

@@ -39,9 +39,10 @@ struct Problem<'a> {
 }
 
 /// Typical iterations until convergence for real layers, if more are allowed, as sweeps and L-BFGS
-/// iterations: `least + slope · rank / max(out, inp)`. The higher the rank, the more of the diagonal
-/// the factors can represent, and the slower the convergence. Fits of layers of side 128 to 1,536 at
-/// ranks 8 to 153 ended after half to twice as many; those with nearly zero error take longer.
+/// iterations: `least + slope · rank / max(out, inp)`. The higher the rank, the more of the
+/// diagonal the factors can represent, and the slower the convergence. Fits of layers of side 128
+/// to 1,536 at ranks 8 to 153 ended after half to twice as many; those with nearly zero error take
+/// longer.
 struct Typical {
     least: f64,
     slope: f64,

@@ -6,7 +6,7 @@ use crate::{FitError, Size};
 use linwright_ops::{Op, OpSpec, Shape, parameter_count};
 use linwright_tensor::linalg;
 use linwright_train::{Control, TrainError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Largest side of an operator whose singular values are computed.
@@ -39,7 +39,7 @@ pub struct SingularRange {
 }
 
 /// A kind that has no operator of this shape or size.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FamilyRefusal {
     /// The kind.
     pub kind: String,

@@ -89,7 +89,8 @@ pub(crate) trait KindFit {
         context: &mut Context<'_>,
     ) -> Result<Found, FitError>;
 
-    /// Multiply-adds of [`Self::fit`], without those of all kinds; [`Effort::trained`] for training.
+    /// Multiply-adds of [`Self::fit`], without those of all kinds; [`Effort::trained`] for
+    /// training.
     fn work(&self, effort: &Effort<'_>) -> Result<f64, FitError>;
 
     /// How it is timed.

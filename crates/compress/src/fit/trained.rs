@@ -40,8 +40,8 @@ pub(super) fn fit(
     best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
 }
 
-/// Initial operator of start number `start`: random as in its source, or as the kind begins the first
-/// start.
+/// Initial operator of start number `start`: random as in its source, or as the kind begins the
+/// first start.
 fn beginning(spec: &OpSpec, shape: Shape, start: u64, key: RngKey) -> Result<Op<f64>, FitError> {
     let key = key.fold("start").fold_index(start);
     let mut op = spec.random::<f64>(shape, key)?;

@@ -173,7 +173,8 @@ pub struct CutReport {
 }
 
 /// Cuts a weight (out, inp) to a size, which `zero` does not read. `components` are its singular
-/// components, if [`Method::needs_components`](crate::Method::needs_components).
+/// components, if [`MethodTraits::components`](crate::methods::MethodTraits::components) asks for
+/// them.
 ///
 /// # Errors
 /// [`FitError`] for a size that does not suit the shape, or a failed decomposition.

@@ -8,6 +8,7 @@ use crate::fit::regression::multiply;
 use crate::fit::{Ridge, sample_space};
 use linwright_measure::samples::{Samples, power};
 use linwright_ops::{LowRank, Op, Workspace};
+use linwright_run::Measured;
 use linwright_tensor::{Mat, MatRef};
 use linwright_train::Curve;
 
@@ -80,7 +81,7 @@ impl FitProblem<'_> {
             dropped_directions: 0,
             shrinkage: None,
             curve: Curve::new(),
-            seconds: 0.0,
+            seconds: Measured::default(),
             cut: None,
         };
         let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());

@@ -18,6 +18,7 @@ use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::Samples;
 use linwright_measure::stats::{InputStats, SiteStats};
 use linwright_ops::{Op, Shape, SiteId};
+use linwright_run::Measured;
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Checkpoint, Control, Curve};
@@ -219,7 +220,8 @@ pub struct FitReport {
     /// Training curve of a trained fit: mean squared error per entry.
     pub curve: Curve,
     /// Time of the fit in seconds, without capture; set by the pipeline.
-    pub seconds: f64,
+    #[serde(default)]
+    pub seconds: Measured<f64>,
     /// Sizes and error of a cut of the weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<CutReport>,
@@ -322,8 +324,8 @@ pub trait Method: Clone {
     /// What it takes and gives.
     fn traits(&self) -> MethodTraits;
 
-    /// Checks options, and their agreement with a size that suits [`MethodTraits::units`], independently of
-    /// a shape.
+    /// Checks options, and their agreement with a size that suits [`MethodTraits::units`],
+    /// independently of a shape.
     ///
     /// # Errors
     /// The option and what is wrong with it, for a message.

@@ -4,6 +4,7 @@ use super::{FitProblem, FitReport, missing, relative};
 use crate::FitError;
 use linwright_measure::capture::Evidence;
 use linwright_measure::stats::{InputStats, SiteStats};
+use linwright_run::Measured;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::{Mat, MatRef};
 use linwright_train::Curve;
@@ -151,7 +152,7 @@ impl FitReport {
             dropped_directions: 0,
             shrinkage: None,
             curve: Curve::new(),
-            seconds: 0.0,
+            seconds: Measured::default(),
             cut: None,
         }
     }

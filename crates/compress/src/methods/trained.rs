@@ -6,6 +6,7 @@ use crate::{FitError, Unit};
 use linwright_measure::capture::Needs;
 use linwright_measure::samples::{Samples, gather, power};
 use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
+use linwright_run::Measured;
 use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{
     Control, OptimizerSettings, Problem, Rules, Schedule, Slice, TrainSettings, train,
@@ -183,7 +184,7 @@ impl Training {
                 dropped_directions: 0,
                 shrinkage: None,
                 curve: outcome.curve,
-                seconds: 0.0,
+                seconds: Measured::default(),
                 cut: None,
             },
             bias_shift: regression.shift.map(|shift| shift.values),

@@ -9,7 +9,7 @@ use crate::{CompressError, stored_fit};
 use linwright_measure::capture::{Evidence, Lockstep, SiteCapture, Wanted};
 use linwright_ops::{LinearSlot, Network, SiteId};
 use linwright_run::team::{Members, Team, TeamError};
-use linwright_run::{Fingerprint, Monitor, Store};
+use linwright_run::{Fingerprint, Measured, Monitor, Store};
 use linwright_train::Checkpoint;
 
 /// Where the inputs of sites come from.
@@ -292,7 +292,7 @@ fn fit_site(
         .method
         .fit(&problem, &mut Forward(monitor))
         .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
-    fit.report.seconds = monitor.seconds() - began;
+    fit.report.seconds = Measured(monitor.seconds() - began);
     if let Some(store) = store {
         stored_fit::put(store, print, site, &fit)?;
     }

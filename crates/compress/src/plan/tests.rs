@@ -28,9 +28,10 @@ fn applied(loaded: &LoadedModel, plan: &Plan, tokens: Option<usize>) -> Edited<T
 }
 
 fn ranks(edited: &Edited<Transformer>) -> Vec<(usize, usize)> {
-    let rank = |site: &SiteId| match edited.network.slot(site).expect("a slot").op().map().spec() {
-        OpSpec::LowRank(low_rank) => low_rank.rank,
-        other => panic!("{site} is a {}", other.kind()),
+    let rank = |site: &SiteId| {
+        let spec = edited.network.slot(site).expect("a slot").op().map().spec();
+        let OpSpec::LowRank(low_rank) = spec else { panic!("{site} is a {}", spec.kind()) };
+        low_rank.rank
     };
     edited.sites.iter().map(|site| (site.layer, rank(&site.site))).collect()
 }

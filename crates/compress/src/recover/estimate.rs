@@ -5,7 +5,7 @@ use super::{Recovery, Supervised, VALIDATIONS};
 use crate::CompressError;
 use crate::rates::fastest;
 use linwright_ops::{CrossEntropy, Differentiable, SiteId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Bytes of gradient, two moments and best value of a trained number, and of the same in a
@@ -16,7 +16,7 @@ pub const BYTES_PER_PARAMETER: u64 = 32;
 const PASSES: f64 = 4.0;
 
 /// Estimated cost of a recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecoveryEstimate {
     /// Time in seconds.
     pub seconds: f64,

@@ -29,7 +29,7 @@ pub use estimate::{BYTES_PER_PARAMETER, RecoveryEstimate, estimate};
 use crate::CompressError;
 use crate::pipeline::{Context, Edited, Forward, SiteOutcome};
 use linwright_ops::{Differentiable, Examples, LinearSlot, SiteId, Sites};
-use linwright_run::{Fingerprint, Monitor, sha256_hex};
+use linwright_run::{Fingerprint, Measured, Monitor, sha256_hex};
 use linwright_tensor::{RngKey, index_bytes, little_endian_bytes};
 use linwright_train::{
     Checkpoint, Curve, OptimizerSettings, Outcome, Rules, Schedule, TrainSettings, train,
@@ -100,7 +100,8 @@ pub struct RecoveryReport {
     /// Losses over the run.
     pub curve: Curve,
     /// Time in seconds.
-    pub seconds: f64,
+    #[serde(default)]
+    pub seconds: Measured<f64>,
 }
 
 impl Recovery {
@@ -151,7 +152,7 @@ impl Recovery {
             best_step: done.best_step,
             kept: done.best_step > 0,
             curve: done.curve,
-            seconds: 0.0,
+            seconds: Measured::default(),
         }
     }
 }
@@ -191,7 +192,7 @@ pub fn recover<N: Differentiable>(
     let outcome = train(&mut problem, &settings.training(), checkpoint.as_ref(), control)
         .map_err(CompressError::Recovery)?;
     let mut report = settings.report(&problem, outcome);
-    report.seconds = monitor.seconds() - began;
+    report.seconds = Measured(monitor.seconds() - began);
     if let Some(store) = context.store {
         stored::put(store, &print, &mut problem, &report)?;
     }

@@ -2,7 +2,7 @@
 
 use super::RecoveryReport;
 use crate::{CompressError, times};
-use linwright_run::{Fingerprint, PieceKey, Store};
+use linwright_run::{Fingerprint, Measured, PieceKey, Store};
 use linwright_tensor::little_endian_bytes;
 use linwright_train::Problem;
 
@@ -26,7 +26,7 @@ pub(super) fn get(
         slice.values.copy_from_slice(own);
         rest = others;
     }
-    report.seconds = times::get(store, print)?.unwrap_or_default();
+    report.seconds = times::get(store, print)?.unwrap_or_default().into();
     Ok(Some(report))
 }
 
@@ -37,8 +37,9 @@ pub(super) fn put(
     problem: &mut dyn Problem,
     report: &RecoveryReport,
 ) -> Result<(), CompressError> {
-    times::put(store, print, report.seconds)?;
-    let line = serde_json::json!(RecoveryReport { seconds: 0.0, ..report.clone() }).to_string();
+    times::put(store, print, *report.seconds)?;
+    let line = serde_json::json!(RecoveryReport { seconds: Measured::default(), ..report.clone() })
+        .to_string();
     let slices = problem.slices();
     let mut parts = vec![line.as_bytes(), b"\n"];
     parts.extend(slices.iter().map(|slice| little_endian_bytes(slice.values)));

@@ -17,14 +17,15 @@ pub(crate) mod kit;
 pub(crate) mod language;
 pub(crate) mod molecule;
 pub(crate) mod nets;
+mod saved;
 pub(crate) mod work;
 
 pub use collapse::options::CollapseOptions;
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome, OutputPath, Reader,
-    ResultData, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, Written,
-    arguments, beginning, bounds, command, fields, flag_of, inputs, is_full, message_of, outputs,
+    Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, Written, arguments,
+    beginning, bounds, command, fields, flag_of, inputs, is_full, message_of, outputs,
     parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
     write_pages,
 };
@@ -34,12 +35,13 @@ pub use language::compress::{Heal, MethodTerm, Methods, StoredDType};
 pub use language::cuts::CutOptions;
 pub use language::evaluation::EvaluationOptions;
 pub use language::form::SavedForm;
-pub use language::generate::{Generate, Prompted};
+pub use language::generate::{Continuation, Continuations, Finish, Generate, Prompted};
 pub use language::precision::PrecisionOptions;
 pub use language::sampling::{SamplingOptions, Writer, end_tokens};
 pub use language::slots::{RoleName, SlotOptions};
 pub use molecule::md::MdEnsemble;
 pub use nets::images::ImageOptions;
+pub use saved::{has_kind, result_kinds, saved_result};
 
 macro_rules! jobs {
     ($($domain:ident::$module:ident => $name:ident;)*) => {
@@ -53,8 +55,11 @@ macro_rules! jobs {
 /// Jobs that no recipe holds, since they write no file: their command streams what they find.
 pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 
-/// Catalogues of terms, by the names that schemas have for them.
-pub(crate) static CATALOGUES: [(&str, fn() -> &'static Catalogue); 3] = [
+/// A name that schemas have for a catalogue of terms, and the catalogue.
+type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
+
+/// Catalogues of terms.
+pub(crate) static CATALOGUES: [NamedCatalogue; 3] = [
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),

@@ -121,7 +121,7 @@ fn costs(
         let job = (entry.verb.read)(&options)?;
         let cost = job.run(session)?;
         costs.insert(entry.name.clone(), cost.value()?);
-        blocks.extend(cost.report.blocks);
+        blocks.extend(cost.report.blocks.into_iter().chain(cost.measured));
     }
     let result = json!({ "recipe": list.to_value(), "commands": commands, "costs": costs });
     Ok(Outcome::new(result, blocks))
@@ -194,8 +194,10 @@ fn one(
     if let Some(failure) = outcome.failure {
         return Err(failure);
     }
-    let mut result = outcome.value()?;
-    let times = measured::split(&mut result, entry.verb.measured);
+    let (mut result, mut times) = outcome.apart()?;
+    if times.is_null() {
+        times = measured::split(&mut result, entry.verb.measured);
+    }
     measurements.insert(entry.name.clone(), times);
     if let (false, Some(path)) = (entry.verb.output_ending.is_empty(), &resolved.places.output) {
         // Without times, so that it has the same bytes again.

@@ -71,11 +71,11 @@ pub(super) fn run(
     for (run, (job, places)) in recipe.runs.iter().zip(&all) {
         places.check_links(&run.title, &folder)?;
         session.step(&format!("{}: {}", recipe.title, run.title));
-        let Finished { result, swept, .. } = match swept(job, session)? {
+        let Finished { result, .. } = match swept(job, session)? {
             Swept::Whole(finished) => *finished,
             Swept::Part(outcome) => return Ok(*outcome),
         };
-        rows.push(row(run, &swept));
+        rows.push(row(run, &result.sweep));
         results.push(json!({"title": run.title, "published": run.published, "result": result}));
     }
     let table = table(&HEADER, rows);

@@ -3,6 +3,7 @@
 use super::speed::Speed;
 use crate::search::counts::Counts;
 use linwright_evaluate::{Comparison, Metric, ParameterCounts, Sample, TaskResult};
+use linwright_run::Measured;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ pub struct Dense {
     pub items: Vec<Vec<ItemScores>>,
     /// Speed; none in a saved result, which has no times.
     #[serde(default)]
-    pub speed: Option<Speed>,
+    pub speed: Measured<Option<Speed>>,
 }
 
 /// Scores of one item.
@@ -110,10 +111,10 @@ pub struct Figures {
     /// Speed of the dense model and of this one, which alternate; none of rounded weights, which
     /// are decoded here, and in a saved result, which has no times.
     #[serde(default)]
-    pub speed: Option<[Speed; 2]>,
+    pub speed: Measured<Option<[Speed; 2]>>,
     /// Time of capture and fits in seconds.
     #[serde(default)]
-    pub seconds: Option<f64>,
+    pub seconds: Measured<Option<f64>>,
 }
 
 impl Found {

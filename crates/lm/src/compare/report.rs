@@ -5,8 +5,7 @@ use crate::search::counts::Shapes;
 use linwright_evaluate::{Comparison, Metric, TaskResult};
 use linwright_report::number::{bytes, grouped, significant};
 use linwright_report::plot::{Axis, Baseline, Plot, Series, Style};
-use linwright_report::{Block, Document, Figure, Mark, ReportError, Row, Scale, Table};
-use serde_json::Value;
+use linwright_report::{Block, Document, Figure, Mark, Row, Scale, Table};
 
 /// Digits of figures.
 const DIGITS: i32 = 4;
@@ -102,7 +101,7 @@ fn is_of(pair: &Comparison, result: &TaskResult, metric: &Metric) -> bool {
 pub fn speed_table(compared: &Compared) -> Table {
     let rate = |value: f64| significant(value, 3);
     let of = |pair: [f64; 2]| format!("{} ({:.2} x)", rate(pair[1]), pair[1] / pair[0]);
-    let own = compared.dense.speed;
+    let own = *compared.dense.speed;
     let dense = vec![
         "dense".to_owned(),
         String::new(),
@@ -306,20 +305,6 @@ pub fn document(title: &str, model: &str, compared: &Compared) -> Document {
     }
 }
 
-/// Report of a saved `linwright compare`; `None` for any other JSON value. Its figures may have
-/// been separated from times, which the report does not show.
-///
-/// # Errors
-/// [`ReportError::NotAReport`] if the value claims to be one, but is not valid.
-pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
-    let (model, compared) = (value["model"].as_str()?, value.get("compare")?);
-    let read = || -> Result<Document, ReportError> {
-        let compared: Compared = serde_json::from_value(compared.clone())?;
-        Ok(document(&format!("Comparison of methods on {model}"), model, &compared))
-    };
-    Some(read())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::speed::Speed;
@@ -358,8 +343,8 @@ mod tests {
             comparisons: Vec::new(),
             note: None,
             is_rounded: method == "q8_0",
-            speed: Some([speed, Speed { prompt: 150.0, decode: None }]),
-            seconds: Some(0.5),
+            speed: Some([speed, Speed { prompt: 150.0, decode: None }]).into(),
+            seconds: Some(0.5).into(),
         };
         let found = Found::Model(Box::new(figures));
         let is_control = method == "q8_0";
@@ -382,7 +367,7 @@ mod tests {
                 memory: 450,
                 results: vec![result(2.0)],
                 items: vec![Vec::new()],
-                speed: None,
+                speed: None.into(),
             },
             cells: vec![
                 cell("low_rank", 0.8, 80, 2.5),
@@ -464,9 +449,7 @@ mod tests {
         }
         let speeds = speed_table(&compared);
         assert_eq!(speeds.rows[1].cells[2], "150 (1.50 x)");
-        let value = json!({"model": "m", "compare": compared});
-        let read = saved(&value).expect("is one").expect("is valid");
-        assert_eq!(read.blocks, document.blocks);
-        assert!(saved(&json!({"model": "m"})).is_none());
+        let read: Compared = serde_json::from_value(json!(compared)).expect("is valid");
+        assert_eq!(super::document("Smaller", "m", &read), document);
     }
 }

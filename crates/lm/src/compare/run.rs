@@ -60,7 +60,7 @@ pub fn compare(
 ) -> Result<Outcome<Compared>, LmError> {
     let (mut dense, times) =
         work.kept(DENSE, Fingerprint::of(&[("run", print)]), || work.dense(monitor))?;
-    dense.speed = times.speeds.first().copied();
+    dense.speed = times.speeds.first().copied().into();
     let asked = asked(candidates, keeps);
     let total = asked.len();
     let mut cells = Vec::new();
@@ -74,8 +74,8 @@ pub fn compare(
         let (mut cell, times): (Cell, Times) =
             work.kept(CELL, print, || work.cell(own, &dense, &place, monitor))?;
         if let Found::Model(figures) = &mut cell.found {
-            figures.speed = <[Speed; 2]>::try_from(times.speeds).ok();
-            figures.seconds = times.seconds;
+            figures.speed = <[Speed; 2]>::try_from(times.speeds).ok().into();
+            figures.seconds = times.seconds.into();
         }
         cells.push(cell);
     }
@@ -126,7 +126,7 @@ impl Work<'_> {
             memory: self.memory(self.model, parameters * self.number_bytes()),
             items: results.iter().map(items_of).collect(),
             results,
-            speed: None,
+            speed: None.into(),
         };
         Ok((dense, times))
     }
@@ -187,8 +187,8 @@ impl Work<'_> {
             comparisons,
             note: made.note,
             is_rounded,
-            speed: None,
-            seconds: None,
+            speed: None.into(),
+            seconds: None.into(),
         };
         Ok((figures, Times { speeds, seconds: Some(seconds) }))
     }

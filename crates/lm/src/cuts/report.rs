@@ -6,8 +6,7 @@ use crate::cuts::sweep::{Cell, Score, Swept, Tested};
 use linwright_compress::intervention::{Kept, SiteEdit};
 use linwright_evaluate::{Comparison, Metric, NORMAL_95, TaskResult};
 use linwright_report::number::{count, metric};
-use linwright_report::{Block, Document, HeatMap, ReportError, Table};
-use serde_json::Value;
+use linwright_report::{Block, Document, HeatMap, Table};
 
 /// Number of cells in a ranking.
 const RANKED: usize = 10;
@@ -237,20 +236,4 @@ pub fn compose_document(model: &str, composed: &Composed) -> Document {
         composed.test.iter().map(|test| Block::Table(test_table(test))).collect();
     blocks.push(Block::Table(steps(composed)));
     Document { title: format!("Composed cuts of {model}"), blocks, ..Document::default() }
-}
-
-/// Report of a saved `linwright sweep` or `linwright compose`; `None` for any other JSON value.
-///
-/// # Errors
-/// [`ReportError::NotAReport`] if the value claims to be one, but is not valid.
-pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
-    let model = value["model"].as_str()?;
-    let sweep = |value: &Value| -> Result<Document, ReportError> {
-        let swept: Swept = serde_json::from_value(value.clone())?;
-        Ok(sweep_document(&format!("Sweep of {model}"), model, &swept))
-    };
-    let compose = |value: &Value| -> Result<Document, ReportError> {
-        Ok(compose_document(model, &serde_json::from_value(value.clone())?))
-    };
-    value.get("sweep").map(sweep).or_else(|| value.get("compose").map(compose))
 }

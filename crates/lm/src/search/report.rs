@@ -5,8 +5,7 @@ use crate::cuts::report::test_table;
 use crate::cuts::sweep::Tested;
 use linwright_evaluate::TaskResult;
 use linwright_report::number::{count, grouped, metric};
-use linwright_report::{Block, Document, HeatMap, ReportError, Table};
-use serde_json::Value;
+use linwright_report::{Block, Document, HeatMap, Table};
 
 /// The decisions, from the last layer down.
 #[must_use]
@@ -160,17 +159,4 @@ pub fn document(title: &str, model: &str, found: &Found) -> Document {
         blocks,
         ..Document::default()
     }
-}
-
-/// Report of a saved `linwright search`; `None` for any other JSON value.
-///
-/// # Errors
-/// [`ReportError::NotAReport`] if the value claims to be one, but is not valid.
-pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
-    let (model, found) = (value["model"].as_str()?, value.get("search")?);
-    let read = || -> Result<Document, ReportError> {
-        let found: Found = serde_json::from_value(found.clone())?;
-        Ok(document(&format!("Search of {model}"), model, &found))
-    };
-    Some(read())
 }

@@ -18,7 +18,7 @@ use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Stored, Transformer};
 use linwright_ops::{LinearSlot, Network, Shape, SiteId, Sites};
 use linwright_run::team::{Members, Team, TeamError};
-use linwright_run::{Fingerprint, Monitor, PieceKey, Store};
+use linwright_run::{Fingerprint, Measured, Monitor, PieceKey, Store};
 use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -124,7 +124,7 @@ pub struct Decision {
     pub published_passes: u64,
     /// Stages of single tokens that were computed, and seconds; zero where it is not stored.
     #[serde(default)]
-    pub effort: Effort,
+    pub effort: Measured<Effort>,
 }
 
 /// Work of a decision or a search. It differs after an interruption.
@@ -507,7 +507,7 @@ impl Walk<'_, '_> {
                     parameters: searched.edited().parameters(),
                     macs: Shapes::of(searched.edited()).counts(Shapes::TOKENS),
                     published_passes: published * stages,
-                    effort: Effort { passes: searched.passes() - passes, seconds },
+                    effort: Measured(Effort { passes: searched.passes() - passes, seconds }),
                 })
             })?;
             work.team.end(&print)?;

@@ -7,6 +7,7 @@ use linwright_compress::methods::{FeatureMethod, MethodSpec};
 use linwright_compress::plan::{Edit, Plan, SlotSet};
 use linwright_model::Transformer;
 use linwright_ops::Network;
+use linwright_run::{Measured, measured};
 use serde::{Deserialize, Serialize};
 
 /// Decisions and the model that they give.
@@ -43,7 +44,7 @@ pub struct Found {
     pub published_passes: u64,
     /// What was computed; zero where it is not stored.
     #[serde(default)]
-    pub effort: Effort,
+    pub effort: Measured<Effort>,
     /// Notes for the reader, such as overlaps of data.
     pub notes: Vec<String>,
 }
@@ -62,7 +63,7 @@ impl Solution {
             macs: [macs(dense), macs(&self.network)],
             figures: self.figures.clone(),
             published_passes: self.published_passes(),
-            effort: self.effort,
+            effort: Measured(self.effort),
             notes,
         }
     }
@@ -98,10 +99,7 @@ impl Found {
     pub fn lines(&self) -> serde_json::Result<String> {
         let mut lines = String::new();
         for own in &self.decisions {
-            let mut line = serde_json::to_value(own)?;
-            if let Some(fields) = line.as_object_mut() {
-                fields.shift_remove("effort");
-            }
+            let (line, _) = measured::apart(|| serde_json::to_value(own))?;
             lines += &format!("{line}\n");
         }
         Ok(lines)

@@ -26,7 +26,7 @@ pub use error::InspectError;
 pub use linwright_ops::NameFilter;
 pub use names::{layer_of, natural_order, pattern_of};
 pub use record::{
-    Duplicates, Group, Inspection, LayerTotals, RowCounts, SCHEMA, SpectralMeans, TensorRecord,
-    Totals, ValueStatistics, WeightFile,
+    Duplicates, Group, Inspection, LayerTotals, RowCounts, SpectralMeans, TensorRecord, Totals,
+    ValueStatistics, WeightFile,
 };
 pub use run::{Options, run, run_shard};

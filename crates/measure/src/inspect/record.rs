@@ -3,16 +3,9 @@
 use crate::spectra::SpectralStatistics;
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON schema of [`Inspection`].
-pub const SCHEMA: u32 = 1;
-
 /// Result of an inspection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
-    /// Version of the schema, [`SCHEMA`].
-    pub schema: u32,
-    /// Version of this program.
-    pub linwright: String,
     /// The path as given by the user.
     pub model: String,
     /// Files read.

@@ -4,9 +4,8 @@ use super::page;
 use crate::inspect::{Group, Inspection, SpectralMeans, TensorRecord, Totals, ValueStatistics};
 use linwright_report::number::{bytes, count, scientific, significant};
 use linwright_report::terminal::shortened;
-use linwright_report::{Block, Document, ReportError, Table};
+use linwright_report::{Block, Document, Report, Table};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Longest name in a finding, in characters.
@@ -75,16 +74,12 @@ pub fn document(found: &Inspection, by: By) -> Document {
     }
 }
 
-/// The report of a saved `linwright inspect --json`; `None` for any other JSON value.
-///
-/// # Errors
-/// [`ReportError::NotAReport`] if the value claims to be an inspection, but is not a valid one.
-pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
-    let inspection = |value: &Value| -> Result<Document, ReportError> {
-        Ok(document(&serde_json::from_value(value.clone())?, By::Name))
-    };
-    let is_one = value["tensors"].is_array() && value["totals"].is_object();
-    is_one.then(|| inspection(value))
+impl Report for Inspection {
+    const KIND: &'static str = "inspect";
+
+    fn document(&self) -> Document {
+        document(self, By::Name)
+    }
 }
 
 fn table(caption: &str, columns: &[(&str, bool)], rows: Vec<Vec<String>>) -> Table {
@@ -279,7 +274,7 @@ fn findings(found: &Inspection) -> Vec<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::inspect::{Duplicates, LayerTotals, RowCounts, SCHEMA, WeightFile};
+    use crate::inspect::{Duplicates, LayerTotals, RowCounts, WeightFile};
     use crate::spectra::{SpectralStatistics, Spectrum};
     use linwright_report::terminal;
 
@@ -332,8 +327,6 @@ pub(super) mod tests {
         };
         let layer = |layer| LayerTotals { layer: Some(layer), totals: Totals::of(&tensors[..1]) };
         Inspection {
-            schema: SCHEMA,
-            linwright: "0.0.0".into(),
             model: "some/\u{1b}[31mmodel".into(),
             files: vec![WeightFile { path: "some/model".into(), tensors: 2, bytes: 4800 }],
             totals,

@@ -2,9 +2,7 @@
 
 use super::contents::{self, Contents};
 use super::duplicates::first_alike;
-use super::record::{
-    Duplicates, Inspection, SCHEMA, TensorRecord, Totals, ValueStatistics, WeightFile,
-};
+use super::record::{Duplicates, Inspection, TensorRecord, Totals, ValueStatistics, WeightFile};
 use super::source::{Source, Stored};
 use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
 use crate::spectra::{SpectralStatistics, Spectrum, SpectrumError};
@@ -104,8 +102,6 @@ pub fn run(
         notes.push(format!("{} of {in_file} tensors: {}", tensors.len(), options.in_words()));
     }
     Ok(Inspection {
-        schema: SCHEMA,
-        linwright: env!("CARGO_PKG_VERSION").to_owned(),
         model: path.display().to_string(),
         files: files.collect(),
         totals: Totals::of(&records),

@@ -25,7 +25,8 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Fit to the singular values of a matrix of this shape, descending; `None` for an empty matrix.
+    /// Fit to the singular values of a matrix of this shape, descending; `None` for an empty
+    /// matrix.
     #[must_use]
     pub fn of(singular_values: &[f64], Shape { out, inp }: Shape) -> Option<Self> {
         let count = singular_values.len();

@@ -64,7 +64,7 @@ impl Default for Criterion {
 }
 
 /// Cost of a selection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effort {
     /// Number of candidates whose spectrum was computed by the secular equation.
     pub spectra: u64,

@@ -5,6 +5,7 @@
 
 use super::VendiError;
 use linwright_tensor::{MatRef, RngKey, parallel};
+use serde::{Deserialize, Serialize};
 
 /// Rows per work item.
 const ROWS: usize = 64;
@@ -14,13 +15,15 @@ const LANES: usize = 8;
 const PAIRS: usize = 4096;
 
 /// Width of the kernel `exp(-γ |x - y|² / 2)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Gamma {
-    /// The value of γ; the paper's program uses 1.
-    Value(f64),
     /// One over the median squared distance of two rows: of all pairs if there are at most 4096,
     /// otherwise of 4096 pairs that depend only on the number of rows.
     Median,
+    /// The value of γ; the paper's program uses 1.
+    #[serde(untagged)]
+    Value(f64),
 }
 
 impl Gamma {

@@ -6,10 +6,13 @@
 //! unless [`PriorChoices::compat`] is set.
 
 mod dispersion;
+mod info;
 mod pair;
 mod parse;
 #[cfg(test)]
 mod tests;
+
+pub use info::PriorInfo;
 
 use crate::error::MoleculeError;
 use crate::neighbours::{Cutoff, LEAST, PairSource, dot};

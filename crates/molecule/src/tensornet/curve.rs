@@ -53,7 +53,7 @@ pub(crate) fn activated<N: Number>(kind: Nonlinearity, x: &Rows<N>) -> Rows<N> {
     match kind {
         Nonlinearity::Silu => jets::silu(x.jets(), y.jets_mut()),
         Nonlinearity::Ssp | Nonlinearity::Tanh | Nonlinearity::Sigmoid | Nonlinearity::Mish => {
-            jets::curve(|x| curve(kind, x), x.jets(), y.jets_mut())
+            jets::curve(|x| curve(kind, x), x.jets(), y.jets_mut());
         }
     }
     y
@@ -64,7 +64,7 @@ pub(crate) fn through_activation<N: Number>(kind: Nonlinearity, x: &Rows<N>, dy:
     match kind {
         Nonlinearity::Silu => jets::silu_backward(x.jets(), dy.jets_mut()),
         Nonlinearity::Ssp | Nonlinearity::Tanh | Nonlinearity::Sigmoid | Nonlinearity::Mish => {
-            jets::curve_backward(|x| curve(kind, x), x.jets(), dy.jets_mut())
+            jets::curve_backward(|x| curve(kind, x), x.jets(), dy.jets_mut());
         }
     }
 }

@@ -396,8 +396,8 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
     }
 }
 
-/// Largest number of hidden layers of a size, and of branches of each: more are slow to fit and gain
-/// little.
+/// Largest number of hidden layers of a size, and of branches of each: more are slow to fit and
+/// gain little.
 const MOST_LAYERS: usize = 4;
 const MOST_BRANCHES: usize = 8;
 

@@ -855,7 +855,9 @@ mod tests {
             let error = file.commit().unwrap_err();
             match replace {
                 Replace::Nothing => assert!(matches!(error, OutputError::Exists { .. }), "{error}"),
-                _ => assert!(matches!(error, OutputError::NotOurs { .. }), "{error}"),
+                Replace::Ours(_) | Replace::State => {
+                    assert!(matches!(error, OutputError::NotOurs { .. }), "{error}");
+                }
             }
             assert_eq!(fs::read(&path).unwrap(), b"thesis");
             assert_eq!(names(dir.path()), ["result.json"]);

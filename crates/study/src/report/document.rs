@@ -26,7 +26,7 @@ impl Report {
         blocks.push(Block::Notes(self.notes.iter().cloned().chain(elsewhere).collect()));
         blocks.push(Block::Provenance(self.provenance_table()));
         let date = self.provenance.is_measured().then(|| {
-            let date = iso_date(self.provenance.date_unix_seconds);
+            let date = iso_date(*self.provenance.date_unix_seconds);
             format!(" · {}", date.split('T').next().unwrap_or(""))
         });
         Document {

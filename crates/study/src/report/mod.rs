@@ -19,7 +19,7 @@ pub use summary::Summary;
 use linwright_evaluate::{Comparison, ParameterCounts, TaskResult};
 use linwright_ops::SiteId;
 use linwright_report::ReportError;
-use linwright_run::Provenance;
+use linwright_run::{Measured, Provenance};
 use linwright_train::CurvePoint;
 use serde::{Deserialize, Serialize};
 
@@ -112,14 +112,14 @@ pub struct Row {
     /// Mean over sites of the relative squared error on held-out activations.
     pub fit_error: Option<f64>,
     /// Total time of the fits in seconds, without capture and evaluation; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<f64>,
+    #[serde(default)]
+    pub seconds: Measured<Option<f64>>,
     /// Multiply-adds of the replaced sites, before and after; absent in older reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macs: Option<MacCounts>,
     /// Times of the replaced sites, before and after, if measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub speed: Option<SiteSpeed>,
+    #[serde(default)]
+    pub speed: Measured<Option<SiteSpeed>>,
 }
 
 /// Multiply-adds of the replaced sites per row, which is one token, or one place of an image.

@@ -79,7 +79,7 @@ impl Report {
             cells.push(cell(summary.metric(figure.task, figure.metric), figure.style));
         }
         let fit_error = summary.spread(|row| row.fit_error);
-        let time = self.has_times().then(|| summary.spread(|row| row.seconds));
+        let time = self.has_times().then(|| summary.spread(|row| *row.seconds));
         cells.extend([
             fit_error.map_or_else(dash, |value| scientific(value.mean)),
             count(summary.parameters(|p| p.model as f64)),
@@ -150,11 +150,11 @@ impl Report {
                 Some(format!("{} ({})", count(now.mean), count(dense.mean)))
             }));
         }
-        if let Some(speed) = self.rows.iter().find_map(|row| row.speed) {
+        if let Some(speed) = self.rows.iter().find_map(|row| *row.speed) {
             let title = format!("ms for {} rows (dense)", count(speed.rows as f64));
             columns.push((title, |summary| {
-                let now = summary.spread(|row| Some(row.speed?.milliseconds))?;
-                let dense = summary.spread(|row| Some(row.speed?.milliseconds_dense))?;
+                let now = summary.spread(|row| Some((*row.speed)?.milliseconds))?;
+                let dense = summary.spread(|row| Some((*row.speed)?.milliseconds_dense))?;
                 Some(format!("{} ({})", significant(now.mean, 2), significant(dense.mean, 2)))
             }));
         }
@@ -307,7 +307,7 @@ impl Report {
             ("Protocols".to_owned(), p.protocols.join(", ")),
             (
                 "Linwright".to_owned(),
-                match &p.commit {
+                match &*p.commit {
                     Some(commit) => format!("{} ({commit})", p.version),
                     None => p.version.clone(),
                 },
@@ -316,7 +316,7 @@ impl Report {
         pairs.extend(match p.is_measured() {
             true => vec![
                 ("Device".to_owned(), format!("{}, {}, {} threads", p.device, p.dtype, p.threads)),
-                ("Date".to_owned(), iso_date(p.date_unix_seconds)),
+                ("Date".to_owned(), iso_date(*p.date_unix_seconds)),
             ],
             false => vec![("Data type".to_owned(), p.dtype.clone())],
         });

@@ -4,7 +4,7 @@ use super::*;
 use linwright_evaluate::{Counts, EvaluationRecord, GroupResult, Metric, Prompting, result_json};
 use linwright_report::conformance::{check_page, elements};
 use linwright_report::{Block, Document, HeatMap, Spread};
-use linwright_run::{DataSource, Provenance};
+use linwright_run::{DataSource, Measured, Provenance};
 use serde_json::json;
 
 fn html(report: &Report) -> Result<String, ReportError> {
@@ -69,15 +69,15 @@ fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
 fn provenance() -> Provenance {
     Provenance {
         version: "0.1.0".to_owned(),
-        commit: Some("abc1234".to_owned()),
+        commit: Some("abc1234".to_owned()).into(),
         recipe: "recipes/rotor-paper-pocket.yaml".to_owned(),
         recipe_sha256: "0f".repeat(32),
         model_sha256: "7d".repeat(32),
         seeds: vec![0],
-        device: "cpu".to_owned(),
+        device: "cpu".to_owned().into(),
         dtype: "f32".to_owned(),
-        threads: 2,
-        date_unix_seconds: 1_795_245_883.0,
+        threads: 2.into(),
+        date_unix_seconds: 1_795_245_883.0.into(),
         data: vec![DataSource {
             purpose: "evaluation".to_owned(),
             path: "assets/pocket/test.jsonl".to_owned(),
@@ -112,14 +112,14 @@ fn rows() -> Vec<Row> {
                         },
                         results: results(nll, 0.8 - nll / 10.0),
                         fit_error: Some(loss * (1.0 + jitter)),
-                        seconds: Some(4.0 + size / 1000.0),
+                        seconds: Some(4.0 + size / 1000.0).into(),
                         macs: Some(MacCounts { targeted: 3 * targeted, targeted_dense: dense }),
-                        speed: Some(SiteSpeed {
+                        speed: Measured(Some(SiteSpeed {
                             rows: 256,
                             threads: 1,
                             milliseconds: 0.25 * layers as f64 + jitter,
                             milliseconds_dense: 0.5,
-                        }),
+                        })),
                     });
                 }
             }
@@ -374,8 +374,8 @@ fn terminal_and_markdown_hold_the_same_table() {
     assert!(text.contains("| rotor | 1 | 1,352 | 3.747 ± 0.030 | 1.321 ± 0.008 | 4,056 (131,072) | 0.25 (0.50) | 1.0 % |"));
     // The file of results alone has no times and machine.
     let mut alone = report.clone();
-    alone.rows.iter_mut().for_each(|row| (row.seconds, row.speed) = (None, None));
-    alone.provenance = Provenance { device: String::new(), ..alone.provenance };
+    alone.rows.iter_mut().for_each(|row| (row.seconds, row.speed) = (None.into(), None.into()));
+    alone.provenance = Provenance { device: String::new().into(), ..alone.provenance };
     let alone = Report::from_json(&alone.to_json().unwrap()).unwrap();
     for time in ["| Time |", "ms for 256 rows", "Device", "2026-"] {
         assert!(text.contains(time) && !markdown(&alone).contains(time), "{time}");
@@ -384,7 +384,7 @@ fn terminal_and_markdown_hold_the_same_table() {
     assert!(markdown(&alone).contains(line));
     // Older reports have no such columns.
     let mut older = report;
-    older.rows.iter_mut().for_each(|row| (row.macs, row.speed) = (None, None));
+    older.rows.iter_mut().for_each(|row| (row.macs, row.speed) = (None, None.into()));
     let older = Report::from_json(&older.to_json().unwrap()).unwrap();
     assert!(markdown(&older).contains("3.747 ± 0.030 | 1.321 ± 0.008 | 1.0 % |"));
     assert!(text.contains("## as in the paper") && text.contains("## equal parameters"));

@@ -19,7 +19,9 @@ use linwright_evaluate::{EvaluationError, ItemScores, ParameterCounts};
 use linwright_measure::timing::time_beside;
 use linwright_model::WindowsError;
 use linwright_ops::{Examples, LinearSlot, Network, Op, Sites};
-use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, RunError, Shard, StoreError};
+use linwright_run::{
+    Fingerprint, Measured, Monitor, PieceKey, RunDirectory, RunError, Shard, StoreError,
+};
 use linwright_tensor::parallel;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -325,7 +327,7 @@ impl CellSpec<'_> {
 
 /// A site as a cell stores it.
 fn without_time(site: SiteOutcome) -> SiteOutcome {
-    SiteOutcome { fit: FitReport { seconds: 0.0, ..site.fit }, ..site }
+    SiteOutcome { fit: FitReport { seconds: Measured::default(), ..site.fit }, ..site }
 }
 
 fn one_cell<T: Trial>(
@@ -350,7 +352,7 @@ fn one_cell<T: Trial>(
         let items = if spec.has_items() { ItemScores::of(&results) } else { Vec::new() };
         let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);
-        let seconds = edited.sites.iter().map(|site| site.fit.seconds).sum();
+        let seconds = edited.sites.iter().map(|site| *site.fit.seconds).sum();
         times::put(directory.pieces(), &print, seconds).map_err(RunError::from)?;
         Ok(Cell {
             row: Row {
@@ -361,24 +363,25 @@ fn one_cell<T: Trial>(
                 parameters: parameter_counts(original, &edited),
                 results,
                 fit_error: Some(errors.sum::<f64>() / targets.len().max(1) as f64),
-                seconds: None,
+                seconds: None.into(),
                 macs: None,
-                speed: None,
+                speed: None.into(),
             },
             sites: edited.sites.into_iter().map(without_time).collect(),
             items,
         })
     })?;
-    cell.row.seconds = times::get(directory.pieces(), &print).map_err(RunError::from)?;
+    cell.row.seconds = times::get(directory.pieces(), &print).map_err(RunError::from)?.into();
     let targets: Vec<&SiteOutcome> = cell.sites.iter().filter(|site| !site.heals).collect();
     cell.row.macs = Some(macs(original, &targets));
     // Stored separately, so that times can be measured again on an idle machine with the existing
     // fits.
     let print = Fingerprint::of(&[("speed", &plan), ("threads", &parallel::threads())]);
-    cell.row.speed = Some(directory.finished(SPEED, &print, || {
+    let speed = directory.finished(SPEED, &print, || {
         let edited = apply(original, Some(examples), &plan, &context, monitor)?;
         Ok::<_, StudyError>(speed(original, &edited.network, &targets))
-    })?);
+    })?;
+    cell.row.speed = Some(speed).into();
     Ok(cell)
 }
 

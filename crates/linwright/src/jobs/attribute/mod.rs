@@ -16,18 +16,35 @@ pub(crate) mod show;
 mod subject;
 pub(crate) mod world;
 
-pub(in crate::jobs) use examples::{Data, ExampleOptions, Reading};
+pub(in crate::jobs) use examples::{Data, ExampleOptions, Reading, Texts};
 pub(in crate::jobs) use origin::{Opened, Origin, described, identity};
 pub(in crate::jobs) use scores::{Scorer, ScoringOptions};
 pub(in crate::jobs) use subject::{Subject, Work};
 
 use crate::jobs::kit::{Failure, Session};
 use linwright_attribute::Scored;
-use serde_json::{Value, json};
+use linwright_run::undefined::or_nan;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// A scored example in the form of results.
-pub(in crate::jobs) fn entry(scored: &Scored, ids: &[Value]) -> Value {
-    json!({ "index": scored.index, "id": ids[scored.index], "score": scored.score })
+/// A scored example of results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ScoredExample {
+    /// Its number in the store, from zero.
+    pub index: usize,
+    /// Its id: a text or a number.
+    pub id: Value,
+    /// Its score.
+    #[serde(deserialize_with = "or_nan")]
+    pub score: f64,
+}
+
+impl ScoredExample {
+    /// An example with its id among those of all.
+    pub(in crate::jobs) fn of(scored: &Scored, ids: &[Value]) -> Self {
+        let Scored { index, score } = *scored;
+        Self { index, id: ids[index].clone(), score }
+    }
 }
 
 /// An id for readers: a text without quotes.

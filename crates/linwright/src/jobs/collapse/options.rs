@@ -4,11 +4,13 @@ use crate::jobs::kit::{Failure, Outcome, Session, bounds, outputs};
 use linwright_collapse::{
     ClassSums, CollapseError, FeatureFile, HeadRef, Keep, LayerOptions, LayerReport, report,
 };
+use linwright_report::Report;
 use linwright_run::atomic::{AtomicFile, Replace};
 use linwright_run::place::is_result;
+use linwright_run::{input, shown_reason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Additions to the metrics.
@@ -71,45 +73,46 @@ pub(in crate::jobs) fn written_sums(
     Ok(sums.clone().written(path, Replace::if_forced(force, is_sums))?)
 }
 
-/// A result of layers, with the report of the same.
-pub(in crate::jobs) fn outcome(
-    kind: &str,
-    (about, layers): (Value, Vec<LayerReport>),
+/// Shows the notes on layers, if details are wanted.
+pub(in crate::jobs) fn detail_notes(layers: &[LayerReport], session: &Session<'_>) {
+    report::notes(layers).into_iter().for_each(|note| session.detail(|| note));
+}
+
+/// Writes a result and sums, last and together, so that nothing is left of a command that fails.
+pub(in crate::jobs) fn finish(
+    result: impl Report,
     files: Files<'_>,
     session: &Session<'_>,
 ) -> Result<Outcome, Failure> {
-    let mut result = Map::new();
-    result.insert("schema".into(), 1.into());
-    result.insert("linwright".into(), session.build().version.into());
-    result.insert(report::KEY.into(), kind.into());
-    if let Value::Object(about) = about {
-        result.extend(about);
-    }
-    result.insert("layers".into(), json!(layers));
-    let result = Value::Object(result);
-    report::notes(&result).into_iter().for_each(|note| session.detail(|| note));
-    let done = reported(result);
-    // Last and together, so that nothing is left of a command that fails.
-    let Files { result, sums, force } = files;
+    let Files { result: path, sums, force } = files;
     let (mut paths, mut written) = (Vec::new(), Vec::new());
     if let Some((path, file)) = sums {
         paths.push(path);
         written.push(file);
     }
-    if let Some(path) = result {
-        let text = format!("{:#}\n", done.value()?);
+    if let Some(path) = path {
         paths.push(path);
-        written.push(outputs::prepared(path, text.as_bytes(), force, is_result)?);
+        written.push(outputs::prepared(path, &outputs::json_of(&result)?, force, is_result)?);
     }
     outputs::write_all(written)?;
     paths.iter().for_each(|path| session.note(&format!("wrote {}", path.display())));
-    Ok(done)
+    Ok(Outcome::of(result))
 }
 
-/// A result with its report.
-pub(in crate::jobs) fn reported(result: Value) -> Outcome {
-    let report = report::document(&result);
-    Outcome { report, ..Outcome::new(result, Vec::new()) }
+/// Largest result that is read, in bytes.
+const RESULT_BYTES: u64 = 1 << 28;
+
+/// The JSON of a saved result, of which errors say what was expected.
+pub(in crate::jobs) fn read_json(
+    path: &Path,
+    expected: &str,
+) -> Result<Map<String, Value>, Failure> {
+    let text = input::read_text(path, RESULT_BYTES)
+        .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+    serde_json::from_str(&text).map_err(|error| {
+        let reason = shown_reason(&error.to_string());
+        Failure::general(format!("{}: not a result of {expected}: {reason}", path.display()))
+    })
 }
 
 /// The head of a file of features.

@@ -40,7 +40,7 @@ pub(crate) use fields::bound_text;
 pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use help::beginning;
 pub use layers::parse_layers;
-pub use outcome::{Outcome, ResultData, write_pages};
+pub use outcome::{Outcome, write_pages};
 pub use read::read;
 pub use renamed::renamed;
 pub use session::{Host, Session, to_yaml};
@@ -50,6 +50,7 @@ pub use terms::{Catalogue, Entry, Key, Term, TermOf, Terms, ValueKind, plain_val
 pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
 pub use written::{ChangedPath, OutputPath, StatePath, Written};
 
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -76,9 +77,12 @@ pub trait Job: Options + Debug + 'static {
     const DIVISION: Division = Division::Whole;
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     const OUTPUT_ENDING: &'static str = "";
-    /// Where times, memory and machine stand in its result: keys joined by `/`, in which `*` is any
-    /// key or any item of a list. A path that a result lacks has no effect.
+    /// Where times, memory and machine stand in a result of a foreign format: keys joined by `/`,
+    /// in which `*` is any key or any item of a list. A path that a result lacks has no effect.
+    /// Other results mark them by type.
     const MEASURED: &'static [&'static str] = &[];
+    /// Kinds of its results, which `linwright report` reads.
+    const RESULTS: &'static [ReportKind] = &[];
 
     /// Models, texts and data that it reads, as it names them.
     fn inputs(&self) -> Vec<PathBuf> {

@@ -3,6 +3,7 @@
 use super::Failure;
 use super::source::POCKET;
 use super::{AnyJob, Field, Session, Verb, Written, recipe_of};
+use linwright_report::AnyReport;
 use linwright_run::atomic::{AtomicFile, Replace, check_directory, check_file};
 use linwright_run::place::{self, PlaceError, is_result};
 use serde_json::{Map, Value, json};
@@ -45,6 +46,34 @@ pub fn write(
 /// Writes a result as JSON, as [`write()`].
 pub fn write_result(path: &Path, result: &Value, force: bool) -> Result<(), Failure> {
     write(path, format!("{result:#}\n").as_bytes(), force, is_result)
+}
+
+/// Writes a result with its kind as JSON, with what was measured.
+pub(crate) fn write_report(
+    path: &Path,
+    result: &dyn AnyReport,
+    force: bool,
+) -> Result<(), Failure> {
+    write(path, &json_of(result)?, force, is_result)
+}
+
+/// A result with its kind as the content of a file, with what was measured.
+pub(crate) fn json_of(result: &dyn AnyReport) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    result
+        .write(&mut bytes)
+        .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// A file of a result with its kind as JSON, which appears with others by [`write_all`].
+pub(crate) fn prepared_report(
+    path: &Path,
+    result: &dyn AnyReport,
+    force: bool,
+) -> Result<AtomicFile, Failure> {
+    prepared(path, &json_of(result)?, force, is_result)
 }
 
 /// An output file as [`write()`] writes it, which appears with others by [`write_all`].

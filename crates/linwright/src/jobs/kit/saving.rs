@@ -1,7 +1,10 @@
 //! What stands beside the results of a job: its recipe, its record, times and machine.
 
+use super::outcome::apart;
 use super::{Failure, Session};
+use linwright_report::AnyReport;
 use linwright_run::state;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -39,6 +42,32 @@ pub(crate) fn beside_new(
     let mut files = session.files_beside(measured)?;
     files.push(reproduce_file(session, record_of(session, Vec::new())));
     files.push(("README.md".to_owned(), card.into_bytes()));
+    Ok(files)
+}
+
+/// Files of a model that was made, see [`beside_new`], with its result in
+/// `results.json`.
+pub(crate) fn beside_result(
+    session: &Session<'_>,
+    what: &str,
+    result: &dyn AnyReport,
+) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let (result, measured) = apart(result)?;
+    let mut files = beside_new(session, what, &measured)?;
+    files.push(("results.json".to_owned(), format!("{result:#}\n").into_bytes()));
+    Ok(files)
+}
+
+/// As [`beside_result`], with the `curve` of a training in `curves.jsonl`.
+pub(crate) fn beside_trained<P: Serialize>(
+    session: &Session<'_>,
+    what: &str,
+    result: &dyn AnyReport,
+    curve: &[P],
+) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let mut files = beside_result(session, what, result)?;
+    let lines = curve.iter().map(|point| format!("{}\n", json!(point)));
+    files.push(("curves.jsonl".to_owned(), lines.collect::<String>().into_bytes()));
     Ok(files)
 }
 

@@ -7,11 +7,12 @@
 
 use super::Outcome;
 use super::inputs::InputHash;
-use super::outcome::text;
+use super::outcome::{page, text};
 use super::{Failure, FailureKind, Session, outputs};
+use linwright_report::{Document, Report, ReportKind};
 use linwright_run::{Shard, input, shown_reason, state};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// File of a shard's directory that names its job.
@@ -131,15 +132,59 @@ pub(crate) fn part(
     known: usize,
     total: usize,
 ) -> Result<Outcome, Failure> {
-    let shard = session.shard();
-    let result = json!({
-        "shard": shard, "known": known, "total": total, "directory": directory,
-    });
-    let lines = [
-        format!("shard {shard}: {known} of {total} pieces are in {}", directory.display()),
-        "when all shards are done: linwright merge DIR... --output OUT".to_owned(),
-    ];
-    Ok(Outcome::new(result, vec![text(lines)]))
+    let work = ShardWork::Pieces { known, total, directory: directory.to_owned() };
+    Ok(Outcome::of(ShardPart { shard: session.shard(), work }))
+}
+
+/// What a shard did of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ShardPart {
+    /// The share.
+    pub(crate) shard: Shard,
+    /// Its work.
+    #[serde(flatten)]
+    pub(crate) work: ShardWork,
+}
+
+/// Where the work of a shard is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum ShardWork {
+    /// In its directory, for a merge.
+    Pieces {
+        /// Pieces of the job that the directory has.
+        known: usize,
+        /// All pieces of the job.
+        total: usize,
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// In an output that the first shard writes.
+    Shared {
+        /// The output.
+        output: String,
+    },
+}
+
+/// Kinds of the results of shards.
+pub(crate) const RESULTS: &[ReportKind] = &[ReportKind::of::<ShardPart>()];
+
+impl Report for ShardPart {
+    const KIND: &'static str = "shard-part";
+
+    fn document(&self) -> Document {
+        let (shard, count) = (self.shard, self.shard.count());
+        let lines = match &self.work {
+            ShardWork::Pieces { known, total, directory } => vec![
+                format!("shard {shard}: {known} of {total} pieces are in {}", directory.display()),
+                "when all shards are done: linwright merge DIR... --output OUT".to_owned(),
+            ],
+            ShardWork::Shared { output } => {
+                vec![format!("shard {shard} has done its part; shard 0/{count} writes {output}")]
+            }
+        };
+        page(vec![text(lines)])
+    }
 }
 
 /// Directories of shards from which a merge reads, with the same relative path in each.

@@ -1,10 +1,12 @@
 //! Shards of a job that exchange what they find, through a folder beside its output.
 
-use super::outcome::text;
+use super::outcome::{page, text};
+use super::shards::{ShardPart, ShardWork};
 use super::{AnyJob, Failure, FailureKind, Job, Outcome, Session, recipe_of};
+use linwright_report::ReportKind;
 use linwright_run::team::{FolderError, FolderTeam, Joined};
 use linwright_run::{Fingerprint, Shard, input, shown_reason};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -37,7 +39,7 @@ pub(crate) fn run<J: Job>(job: &J, session: &mut Session<'_>) -> Result<Outcome,
         ("data", &session.data()),
     ]);
     let team = match FolderTeam::join(&folder, shard, &print, session.cancelled())? {
-        Joined::Finished(found) => return finished(&found, &folder, output),
+        Joined::Finished(found) => return finished(&found, J::RESULTS, &folder, output),
         Joined::Member(team) => Rc::new(team),
     };
     if shard.index() == 0
@@ -46,7 +48,7 @@ pub(crate) fn run<J: Job>(job: &J, session: &mut Session<'_>) -> Result<Outcome,
     {
         // Killed after the output was written, and before that was told.
         team.finish(found.as_bytes())?;
-        return finished(found.as_bytes(), &folder, output);
+        return finished(found.as_bytes(), J::RESULTS, &folder, output);
     }
     session.join(Rc::clone(&team) as _);
     match Job::run(job, session) {
@@ -60,7 +62,7 @@ pub(crate) fn run<J: Job>(job: &J, session: &mut Session<'_>) -> Result<Outcome,
             Ok(helped(shard, output))
         }
         Err(failure) => match team.found()? {
-            Some(found) if shard.index() > 0 => finished(&found, &folder, output),
+            Some(found) if shard.index() > 0 => finished(&found, J::RESULTS, &folder, output),
             _ if session.cancelled()() => Err(Failure::interrupted("interrupted".to_owned())),
             _ => {
                 // Those that wait for this one end, too; the failure itself matters more.
@@ -72,9 +74,8 @@ pub(crate) fn run<J: Job>(job: &J, session: &mut Session<'_>) -> Result<Outcome,
 }
 
 fn helped(shard: Shard, output: &Path) -> Outcome {
-    let (count, output) = (shard.count(), output.display().to_string());
-    let line = format!("shard {shard} has done its part; shard 0/{count} writes {output}");
-    Outcome::new(json!({ "shard": shard, "output": output }), vec![text([line])])
+    let output = output.display().to_string();
+    Outcome::of(ShardPart { shard, work: ShardWork::Shared { output } })
 }
 
 /// The result in an output, if it is written, and by this job.
@@ -90,8 +91,13 @@ fn written(output: &Path, session: &Session<'_>) -> Result<Option<String>, Failu
     found.map(Some).map_err(|error| Failure::io(&path.display().to_string(), &error))
 }
 
-/// What a shard tells that comes when all is done: the result of the first one.
-fn finished(found: &[u8], folder: &Path, output: &Path) -> Result<Outcome, Failure> {
+/// Outcome of a shard that comes when all is done: the result of the first one.
+fn finished(
+    found: &[u8],
+    kinds: &[ReportKind],
+    folder: &Path,
+    output: &Path,
+) -> Result<Outcome, Failure> {
     if !output.exists() {
         let (folder, output) = (folder.display(), output.display());
         return Err(Failure::usage(format!(
@@ -103,8 +109,15 @@ fn finished(found: &[u8], folder: &Path, output: &Path) -> Result<Outcome, Failu
         let reason = shown_reason(&error.to_string());
         Failure::general(format!("the result in {}: {reason}", folder.display()))
     })?;
-    let line = format!("{} is finished", output.display());
-    Ok(Outcome::new(result, vec![text([line])]))
+    let blocks = vec![text([format!("{} is finished", output.display())])];
+    let kind = kinds.iter().find(|kind| result["kind"] == kind.name);
+    match (kind, result) {
+        (Some(kind), Value::Object(result)) => {
+            let (result, report) = (kind.read(result)?, page(blocks));
+            Ok(Outcome { result, report, measured: Vec::new(), failure: None })
+        }
+        (_, result) => Ok(Outcome::new(result, blocks)),
+    }
 }
 
 impl From<FolderError> for Failure {

@@ -4,6 +4,7 @@ use super::{
     Division, Failure, Field, Job, JobError, Outcome, Session, Written, fields, outputs,
     read::read_of, schema, together,
 };
+use linwright_report::ReportKind;
 use schemars::Schema;
 use serde_json::{Map, Value};
 use std::fmt::Debug;
@@ -40,6 +41,8 @@ pub struct Verb {
     pub output_ending: &'static str,
     /// Where times, memory and machine stand in its result.
     pub measured: &'static [&'static str],
+    /// Kinds of its results.
+    pub results: &'static [ReportKind],
     /// Its options, in order.
     pub fields: fn() -> Vec<Field>,
     /// Its JSON schema.
@@ -58,6 +61,7 @@ impl Verb {
             division: J::DIVISION,
             output_ending: J::OUTPUT_ENDING,
             measured: J::MEASURED,
+            results: J::RESULTS,
             fields: fields::<J>,
             schema: schema::<J>,
             read: |options| Ok(Box::new(read_of::<J>(&words_of(J::VERB), options)?)),

@@ -1,15 +1,18 @@
 //! Saving an edited model.
 
+use crate::jobs::kit::outcome::apart;
 use crate::jobs::kit::saving::{record_of, write_record};
 use crate::jobs::kit::source::{OpenModel, Place};
-use crate::jobs::kit::{Failure, Session, measured};
+use crate::jobs::kit::{Failure, Session};
 use crate::jobs::language::form::SavedForm;
 use linwright_model::checkpoint::SHARD_BYTES;
 use linwright_model::checkpoint::export::{Card, ExportOptions, Exported, choose, export};
 use linwright_model::{Stored, StoredError, Transformer};
+use linwright_report::AnyReport;
 use linwright_run::Monitor;
 use linwright_tensor::Shelf;
 use linwright_tensor::dtype::DType;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -19,10 +22,8 @@ pub(crate) struct Saving<'a> {
     pub(crate) dtype: Option<DType>,
     pub(crate) force: bool,
     pub(crate) output: &'a Path,
-    /// What the job found, which stands beside the model.
-    pub(crate) result: Value,
-    /// Where times stand in it.
-    pub(crate) measured: &'static [&'static str],
+    /// The result of the job, for `results.json` of the model.
+    pub(crate) result: &'a dyn AnyReport,
     /// Training curves as lines of JSON, which stand beside it as well; may be empty.
     pub(crate) curves: String,
 }
@@ -47,12 +48,9 @@ impl Saving<'_> {
         session: &mut Session<'_>,
     ) -> Result<Exported, Failure> {
         session.step("saving and loading back");
-        let mut result = self.result.clone();
-        let measured = measured::split(&mut result, self.measured);
+        let (result, measured) = apart(self.result)?;
         let mut beside = session.files_beside(&measured)?;
-        if !result.is_null() {
-            beside.push(("results.json".to_owned(), format!("{result:#}\n").into_bytes()));
-        }
+        beside.push(("results.json".to_owned(), format!("{result:#}\n").into_bytes()));
         if !self.curves.is_empty() {
             beside.push(("curves.jsonl".to_owned(), self.curves.clone().into_bytes()));
         }
@@ -101,11 +99,30 @@ pub(crate) fn stored_as(
     edited.as_stored(dtype.unwrap_or(source.dtype), form.is_dense(), shelf)
 }
 
-/// The form that was written, why, and notes, for results in JSON.
-pub(crate) fn summary(done: &Exported) -> Value {
-    json!({
-        "form": done.choice.form.name(), "reason": done.choice.reason, "warnings": done.warnings,
-    })
+/// The form of a saved model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedAs {
+    /// Its name.
+    pub(crate) form: String,
+    /// Why it was chosen.
+    pub(crate) reason: String,
+    /// Notes.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl SavedAs {
+    pub(crate) fn of(done: &Exported) -> Self {
+        Self {
+            form: done.choice.form.name().to_owned(),
+            reason: done.choice.reason.clone(),
+            warnings: done.warnings.clone(),
+        }
+    }
+
+    /// The form, and why it was chosen.
+    pub(crate) fn line(&self) -> String {
+        format!("form {}: {}", self.form, self.reason)
+    }
 }
 
 /// The job and its inputs.

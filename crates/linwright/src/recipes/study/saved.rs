@@ -1,19 +1,14 @@
 //! Reports of studies as files.
 
 use crate::jobs::kit::Failure;
-use crate::jobs::kit::measured::{self, PROVENANCE};
 use crate::jobs::kit::outcome::write_pages;
 use linwright_data::MAX_FILE_BYTES;
 use linwright_files::MEASURED as MEASURED_FILE;
 use linwright_report::ReportError;
-use linwright_run::{input, shown_reason, state};
+use linwright_run::{input, measured, shown_reason, state};
 use linwright_study::report::Report;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-/// Position of times and machine in a report.
-const MEASURED: [&str; 6] =
-    [PROVENANCE[0], PROVENANCE[1], PROVENANCE[2], PROVENANCE[3], "rows/*/seconds", "rows/*/speed"];
 
 /// Writes `report.json`, `report.md` and `report.html`, which have no times; returns the path of
 /// the last, and the times.
@@ -21,8 +16,7 @@ const MEASURED: [&str; 6] =
 /// # Errors
 /// [`Failure`] if a file cannot be written.
 pub fn write_report(report: &Report, directory: &Path) -> Result<(PathBuf, Value), Failure> {
-    let mut value = plain(report)?;
-    let measured = measured::split(&mut value, &MEASURED);
+    let (value, measured) = measured::apart(|| plain(report))?;
     let text = format!("{value:#}");
     state::write(&directory.join("report.json"), text.as_bytes())?;
     Ok((write_pages(&Report::from_json(&text)?.document(), directory)?, measured))

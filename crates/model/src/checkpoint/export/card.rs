@@ -32,7 +32,7 @@ pub struct Card {
 }
 
 /// Sizes of a model.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Sizes {
     /// Parameters if every linear layer were dense.
     pub dense: u64,

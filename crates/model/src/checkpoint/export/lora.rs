@@ -76,7 +76,7 @@ impl Default for LoraOptions {
 }
 
 /// One site of an adapter.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct LoraSite {
     /// Name of the site.
     pub site: SiteId,

@@ -1,5 +1,5 @@
-//! Heads: what a model predicts of a molecule, from outputs for its atoms. A new one is a file with a
-//! `FORM` and a line of the list below.
+//! Heads: what a model predicts of a molecule, from outputs for its atoms. A new one is a file with
+//! a `FORM` and a line of the list below.
 //!
 //! Energies and forces have passes of their own; predictions here are for inference.
 

@@ -1,17 +1,19 @@
 //! Lists of the best training examples for all queries, for training without them.
 
+mod result;
+
+use self::result::BestLists;
 use crate::jobs::attribute::recall::{AttributeRecall, Relevance};
 use crate::jobs::attribute::{ExampleOptions, Opened, Scorer, ScoringOptions};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::{Method, Scored};
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_run::atomic::AtomicDir;
 use linwright_tensor::RngKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -74,6 +76,7 @@ impl Job for AttributeBest {
         Each METHOD.txt has the indices of the best examples of each query, a line each; \
         random.txt has as many as the longest of them. `train-lm --without FILE` reads these \
         files.";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<BestLists>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = [self.store.clone(), PathBuf::from(&self.query)];
@@ -117,31 +120,14 @@ impl Job for AttributeBest {
         directory.commit()?;
         session.finish();
         session.note(&format!("wrote {}", self.output.display()));
-        Ok(self.told(&opened, &lists, session))
-    }
-}
-
-impl AttributeBest {
-    fn told(
-        &self,
-        opened: &Opened,
-        lists: &[(String, BTreeSet<usize>)],
-        session: &Session<'_>,
-    ) -> Outcome {
-        let sizes = lists.iter().map(|(name, list)| (name.clone(), json!(list.len())));
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "output": session.portable(&self.output),
-            "store": session.portable(&self.store),
-            "query": session.portable(&self.query),
-            "compressor": opened.store.manifest().compressor,
-            "examples": opened.store.manifest().count,
-            "examples_of_a_query": self.count,
-            "lists": sizes.collect::<serde_json::Map<_, _>>(),
-        });
-        let line = format!("the {} best examples of each query", self.count);
-        let rows = lists.iter().map(|(name, list)| vec![name.clone(), list.len().to_string()]);
-        Outcome::new(result, vec![text([line]), table(&["list", "examples"], rows.collect())])
+        Ok(Outcome::of(BestLists {
+            output: session.portable(&self.output),
+            store: session.portable(&self.store),
+            query: session.portable(&self.query),
+            compressor: opened.store.manifest().compressor,
+            examples: opened.store.manifest().count,
+            examples_of_a_query: self.count,
+            lists: lists.into_iter().map(|(name, list)| (name, list.len())).collect(),
+        }))
     }
 }

@@ -1,12 +1,15 @@
 //! Compressed gradients of training examples, kept in a store.
 
+mod result;
 mod run;
 
+use self::result::{CacheFilled, CachePlanned};
 use crate::jobs::attribute::ExampleOptions;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use linwright_attribute::{Element, Reduction, Target};
 use linwright_evaluate::Bos;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -105,8 +108,8 @@ impl Job for AttributeCache {
         Run the same command again to resume; a store of another model, other examples or another \
         compressor is refused.";
     const DIVISION: Division = Division::Shared;
-    const MEASURED: &'static [&'static str] =
-        &["seconds", "examples_per_second", "estimate/seconds"];
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<CacheFilled>(), ReportKind::of::<CachePlanned>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = [PathBuf::from(&self.model), PathBuf::from(&self.train)];

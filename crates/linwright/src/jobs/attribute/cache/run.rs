@@ -1,18 +1,16 @@
 //! `linwright attribute cache`: fills a store of compressed gradients.
 
 use super::AttributeCache;
+use super::result::{CacheFilled, CachePlanned, StoreSummary};
 use crate::jobs::attribute::{Data, Origin, Reading, Subject, Work, identity, tell};
-use crate::jobs::kit::outcome::{table, text};
-use crate::jobs::kit::{Failure, Outcome, Session, outputs, quoted};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs};
 use linwright_attribute::{
-    CacheEstimate, CacheOptions, Cached, CompressorKey, CompressorKind, CompressorSpec, Examples,
-    GradientMap, GradientStore, Learned, MaskLearning, Sources, StoreOptions, cache, estimate,
-    learn_masks, principal_directions,
+    CacheOptions, CompressorKey, CompressorKind, CompressorSpec, Examples, GradientMap,
+    GradientStore, Learned, MaskLearning, Sources, StoreOptions, cache, estimate, learn_masks,
+    principal_directions,
 };
 use linwright_ops::{Differentiable, LinearSlot, SiteId, SlotSet};
-use linwright_report::number::{bytes, grouped, seconds};
-use linwright_run::Monitor;
-use serde_json::{Value, json};
+use linwright_run::{Measured, Monitor};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn run(job: &AttributeCache, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -73,9 +71,12 @@ impl Work for Fill<'_, '_> {
         if job.dry_run {
             let store = GradientStore::planned(&job.output, &sources, &map, of, options)?;
             session.step("timing a batch");
-            let found = estimate((network, &map), examples, &store)?;
+            let estimate = estimate((network, &map), examples, &store)?;
             session.finish();
-            return Ok(planned(job, &store, &found, session));
+            return Ok(Outcome::of(CachePlanned {
+                store: summary(job, &store, session),
+                estimate,
+            }));
         }
         let store = GradientStore::create(&job.output, &sources, &map, of, options)?;
         origin(job, data).write(store.path())?;
@@ -84,16 +85,14 @@ impl Work for Fill<'_, '_> {
         let cached = cache((network, &map), examples, &store, how, session)?;
         let taken = session.seconds() - began;
         session.finish();
-        let (mut result, blocks) = told(job, &store, cached, session);
-        let mut measured = Vec::new();
-        if cached.computed > 0 {
-            let rate = cached.examples as f64 / taken.max(1e-9);
-            result["seconds"] = taken.into();
-            result["examples_per_second"] = rate.into();
-            measured.push(text([format!("{rate:.1} examples per second")]));
-        }
-        let outcome = Outcome::new(result, blocks);
-        Ok(Outcome { measured, ..outcome })
+        let is_timed = cached.computed > 0;
+        let rate = cached.examples as f64 / taken.max(1e-9);
+        Ok(Outcome::of(CacheFilled {
+            store: summary(job, &store, session),
+            cached,
+            seconds: is_timed.then_some(Measured(taken)),
+            examples_per_second: is_timed.then_some(Measured(rate)),
+        }))
     }
 }
 
@@ -177,80 +176,21 @@ impl<I> Examples<I> for First<'_, I> {
 }
 
 /// Summary of any store.
-fn about(job: &AttributeCache, store: &GradientStore, session: &Session<'_>) -> Value {
+fn summary(job: &AttributeCache, store: &GradientStore, session: &Session<'_>) -> StoreSummary {
     let manifest = store.manifest();
-    json!({
-        "schema": 1,
-        "linwright": session.build().version,
-        "store": session.portable(&job.output),
-        "model": session.portable(&job.model),
-        "train": session.portable(&job.train),
-        "examples": manifest.count,
-        "compressor": manifest.compressor,
-        "target": manifest.target,
-        "reduction": manifest.reduction,
-        "dtype": manifest.element,
-        "layers": manifest.layers.len(),
-        "parameters": manifest.parameters(),
-        "numbers": manifest.size(),
-        "shards": manifest.shards(),
-        "shard_bytes": store.shard_bytes(),
-    })
-}
-
-fn planned(
-    job: &AttributeCache,
-    store: &GradientStore,
-    found: &CacheEstimate,
-    session: &Session<'_>,
-) -> Outcome {
-    let mut result = about(job, store, session);
-    result["estimate"] = json!(found);
-    let manifest = store.manifest();
-    let rows = [
-        ("examples", grouped(manifest.count as u64)),
-        ("layers", manifest.layers.len().to_string()),
-        ("numbers of an example", grouped(manifest.size() as u64)),
-        ("time", seconds(found.seconds)),
-        ("disk", bytes(found.disk_bytes)),
-        ("memory beside the model", bytes(found.memory_bytes)),
-    ];
-    let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    let note = "nothing was written: --dry-run";
-    Outcome::new(result, vec![text([note]), table(&["estimate", "value"], rows)])
-}
-
-fn told(
-    job: &AttributeCache,
-    store: &GradientStore,
-    cached: Cached,
-    session: &Session<'_>,
-) -> (Value, Vec<linwright_report::Block>) {
-    let mut result = about(job, store, session);
-    result["cached"] = json!(cached);
-    let manifest = store.manifest();
-    let line = format!(
-        "{} examples, {} layers, {} numbers each by {}: {}",
-        grouped(manifest.count as u64),
-        manifest.layers.len(),
-        grouped(manifest.size() as u64),
-        manifest.compressor,
-        bytes(store.shard_bytes()),
-    );
-    let place = quoted(&session.portable(&job.output));
-    let next = match cached.left {
-        0 => format!("next: linwright attribute score {place} --query FILE"),
-        left => format!("{left} files are those of other processes with --shard"),
-    };
-    let files = format!("{} files computed, {} found", cached.computed, cached.found);
-    let zeros = (cached.zeros > 0).then(|| {
-        format!(
-            "{} examples have compressed gradients of zeros, and so no influence: nothing of their \
-             gradients is where {} looks; a larger size finds more",
-            grouped(cached.zeros as u64),
-            manifest.compressor
-        )
-    });
-    let lines = [Some(line), Some(files), zeros, Some(next)];
-    (result, vec![text(lines.into_iter().flatten())])
+    StoreSummary {
+        store: session.portable(&job.output),
+        model: session.portable(&job.model),
+        train: session.portable(&job.train),
+        examples: manifest.count,
+        compressor: manifest.compressor,
+        target: manifest.target,
+        reduction: manifest.reduction,
+        dtype: manifest.element,
+        layers: manifest.layers.len(),
+        parameters: manifest.parameters(),
+        numbers: manifest.size(),
+        shards: manifest.shards(),
+        shard_bytes: store.shard_bytes(),
+    }
 }

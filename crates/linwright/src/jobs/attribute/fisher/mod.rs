@@ -1,14 +1,15 @@
 //! The Fisher matrices of a store, decomposed once.
 
+mod result;
+
+use self::result::{FisherDecomposed, FisherOfLayer};
 use crate::jobs::attribute::{damping_of, described};
-use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{ChangedPath, Division, Failure, Job, Outcome, Session};
 use linwright_attribute::{AttributeError, Attribution, Curvature};
-use linwright_report::number::{bytes, scientific};
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// The decomposed Fisher matrix of each layer.
@@ -32,6 +33,7 @@ impl Job for AttributeFisher {
         decomposed instead. Scores of a store without these files compute the same. Processes with \
         --shard i/N share the layers.";
     const DIVISION: Division = Division::Shared;
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<FisherDecomposed>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![self.store.to_path_buf()]
@@ -42,7 +44,7 @@ impl Job for AttributeFisher {
         let (store, _) = described(&self.store)?;
         let attribution = Attribution::open(&store)?;
         let layers = &store.manifest().layers;
-        let (mut found, mut rows, mut written, mut kept) = (Vec::new(), Vec::new(), 0, 0);
+        let (mut found, mut written_bytes, mut computed) = (Vec::new(), 0, 0);
         session.step("Fisher matrices");
         for (index, layer) in layers.iter().enumerate() {
             if session.interrupted() {
@@ -50,56 +52,33 @@ impl Job for AttributeFisher {
             }
             let shards = attribution.shards();
             let fisher = match Curvature::saved(&store, shards, index)? {
-                Some(fisher) => {
-                    kept += 1;
-                    fisher
-                }
+                Some(fisher) => fisher,
                 None if !session.shard().owns(index) => continue,
                 None => {
                     let fisher = Curvature::of_layer(&store, shards, index)?;
-                    written += fisher.save(&store, shards, index)?;
+                    computed += 1;
+                    written_bytes += fisher.save(&store, shards, index)?;
                     fisher
                 }
             };
-            let (added, rank) = (fisher.damping(damping)?, fisher.rank());
-            found.push(json!({
-                "site": layer.site,
-                "numbers": layer.size,
-                "rank": rank,
-                "mean_diagonal": fisher.mean_diagonal(),
-                "largest_eigenvalue": fisher.largest(),
-                "damping": added,
-            }));
-            rows.push(vec![
-                layer.site.clone(),
-                layer.size.to_string(),
-                rank.to_string(),
-                scientific(fisher.mean_diagonal()),
-                scientific(fisher.largest()),
-                scientific(added),
-            ]);
+            found.push(FisherOfLayer {
+                site: layer.site.clone(),
+                numbers: layer.size,
+                rank: fisher.rank(),
+                mean_diagonal: fisher.mean_diagonal(),
+                largest_eigenvalue: fisher.largest(),
+                damping: fisher.damping(damping)?,
+            });
             session.progress(index as u64 + 1, layers.len() as u64);
         }
         session.finish();
-        let computed = rows.len() - kept;
-        let deficient = rows.iter().filter(|row| row[1] != row[2]).count();
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "store": session.portable(&self.store),
-            "examples": store.manifest().count,
-            "damping": damping,
-            "computed": computed,
-            "layers": Value::from(found),
-        });
-        let lines = [
-            format!("{computed} layers computed, {kept} found, {}", bytes(written)),
-            format!(
-                "{deficient} of {} matrices are singular without damping; {damping} is added",
-                rows.len()
-            ),
-        ];
-        let heads = ["layer", "numbers", "rank", "mean diagonal", "largest", "damping adds"];
-        Ok(Outcome::new(result, vec![text(lines), table(&heads, rows)]))
+        Ok(Outcome::of(FisherDecomposed {
+            store: session.portable(&self.store),
+            examples: store.manifest().count,
+            damping,
+            computed,
+            written_bytes,
+            layers: found,
+        }))
     }
 }

@@ -1,14 +1,17 @@
 //! The linear datamodelling score of methods of attribution.
 
 mod removal;
+mod result;
 mod retrain;
 mod run;
 
+use self::result::{LdsMeasured, LdsPart, RemovalMeasured};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::nets::images::ImageOptions;
 use crate::jobs::nets::train::NetTrainingOptions;
 use linwright_attribute::Method;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -88,6 +91,11 @@ impl Job for AttributeLds {
         out one example. With --remove, each part leaves out the best examples of one query, and \
         the answer may change. Run the same command again to resume.";
     const DIVISION: Division = Division::Shared;
+    const RESULTS: &'static [ReportKind] = &[
+        ReportKind::of::<LdsMeasured>(),
+        ReportKind::of::<RemovalMeasured>(),
+        ReportKind::of::<LdsPart>(),
+    ];
 
     fn inputs(&self) -> Vec<PathBuf> {
         std::iter::once(self.store.clone()).chain(self.images.inputs()).collect()

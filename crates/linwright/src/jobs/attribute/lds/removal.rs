@@ -1,15 +1,11 @@
 //! Brittleness: which answers change when the best examples of a query are left out.
 
 use super::AttributeLds;
-use super::retrain::Retraining;
+use super::result::{Change, mean};
 use crate::jobs::attribute::{ExampleOptions, Opened, Scorer, ScoringOptions};
-use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Session};
 use linwright_attribute::Scored;
-use linwright_report::Block;
 use linwright_tensor::{Mat, RngKey};
-use serde::Serialize;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The method that draws random examples.
@@ -21,21 +17,6 @@ pub(super) struct Arm {
     damping: Option<String>,
     count: usize,
     query: usize,
-}
-
-/// Effect of leaving out examples: means over queries with standard errors.
-#[derive(Serialize)]
-pub(super) struct Change {
-    method: String,
-    damping: Option<String>,
-    removed: usize,
-    queries: usize,
-    /// Of the queries whose right class has more than half of the probability without removal, the
-    /// share that has no longer.
-    flipped: f64,
-    flipped_stderr: f64,
-    margin_drop: f64,
-    margin_drop_stderr: f64,
 }
 
 /// The arms, and what the network of each is trained on: first all examples, then all but the best
@@ -115,50 +96,6 @@ pub(super) fn changes(arms: &[Arm], outcomes: &Mat<f64>) -> Vec<Change> {
         }
     };
     seen.into_iter().map(change).collect()
-}
-
-/// Mean and standard error; zeros of nothing.
-fn mean(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n.max(1.0);
-    let spread = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    (mean, (spread / (n - 1.0).max(1.0) / n.max(1.0)).sqrt())
-}
-
-pub(super) fn result(
-    job: &AttributeLds,
-    found: &[Change],
-    retraining: &Retraining<'_>,
-    session: &Session<'_>,
-) -> Value {
-    json!({
-        "schema": 1,
-        "linwright": session.build().version,
-        "store": session.portable(&job.store),
-        "images": session.portable(&job.images.images),
-        "examples": retraining.examples.len(),
-        "queries": retraining.queries.len(),
-        "repeats": job.repeats,
-        "changes": found,
-    })
-}
-
-pub(super) fn blocks(found: &[Change], networks: usize) -> Vec<Block> {
-    let row = |change: &Change| {
-        vec![
-            change.method.clone(),
-            change.damping.clone().unwrap_or_default(),
-            change.removed.to_string(),
-            change.queries.to_string(),
-            format!("{:.4}", change.flipped),
-            format!("{:.4}", change.flipped_stderr),
-            format!("{:.4}", change.margin_drop),
-            format!("{:.4}", change.margin_drop_stderr),
-        ]
-    };
-    let heads = ["method", "damping", "removed", "queries", "flipped", "±", "margin drop", "± "];
-    let line = format!("{networks} networks trained; queries are those with a margin above zero");
-    vec![text([line]), table(&heads, found.iter().map(row).collect())]
 }
 
 #[cfg(test)]

@@ -2,35 +2,15 @@
 
 use super::AttributeLds;
 use super::removal;
+use super::result::{LdsMeasured, LdsPart, LdsRow, RemovalMeasured};
 use super::retrain::Retraining;
 use crate::jobs::attribute::{
     Data, ExampleOptions, Opened, Scorer, ScoringOptions, Subject, identity,
 };
-use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, write_pages};
-use linwright_attribute::{Method, datamodelling_scores};
-use linwright_report::{Block, Document};
+use linwright_attribute::datamodelling_scores;
+use linwright_report::Report;
 use linwright_run::{Monitor, state};
-use serde_json::{Value, json};
-
-/// Scores of a method with a damping.
-struct Row {
-    method: Method,
-    damping: Option<String>,
-    /// LDS of each query.
-    found: Vec<Option<f64>>,
-}
-
-impl Row {
-    /// Mean and standard error over queries that have one.
-    fn mean(&self) -> (f64, f64) {
-        let found: Vec<f64> = self.found.iter().flatten().copied().collect();
-        let n = found.len() as f64;
-        let mean = found.iter().sum::<f64>() / n.max(1.0);
-        let spread = found.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        (mean, (spread / (n - 1.0).max(1.0) / n.max(1.0)).sqrt())
-    }
-}
 
 pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if !(job.share > 0.0 && job.share < 1.0) {
@@ -76,43 +56,53 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
     let known = retraining.train(&parts, session)?;
     if known < parts.len() {
         session.finish();
-        let result = json!({ "known": known, "subsets": parts.len() });
-        let line = format!("{known} of {} networks are trained", parts.len());
-        return Ok(Outcome::new(result, vec![text([line])]));
+        return Ok(Outcome::of(LdsPart { known, subsets: parts.len() }));
     }
     let outcomes = retraining.outcomes(&parts)?;
     if !arms.is_empty() {
         session.finish();
-        let found = removal::changes(&arms, &outcomes);
-        let result = removal::result(job, &found, &retraining, session);
-        let blocks = removal::blocks(&found, parts.len() * job.repeats);
-        let title = "Which answers depend on their best examples?";
-        return write(job, (title, result, blocks), session);
+        let result = RemovalMeasured {
+            store: session.portable(&job.store),
+            images: session.portable(&job.images.images),
+            examples: retraining.examples.len(),
+            queries: retraining.queries.len(),
+            repeats: job.repeats,
+            networks: parts.len() * job.repeats,
+            changes: removal::changes(&arms, &outcomes),
+        };
+        return write(job, result, session);
     }
-    let mut rows = Vec::new();
+    let mut results = Vec::new();
     for plan in &plans {
         let scorer = Scorer::new((plan, &files), &opened, session)?;
         let scores = scorer.all(session)?;
-        let found = datamodelling_scores(&scores, &parts, &outcomes);
-        rows.push(Row { method: plan.method, damping: plan.damping.clone(), found });
+        let by_query = datamodelling_scores(&scores, &parts, &outcomes);
+        results.push(LdsRow::of(plan.method, plan.damping.clone(), by_query));
     }
     session.finish();
-    let result = result(job, &rows, &parts, session);
-    let blocks = blocks(job, &rows, &parts);
-    write(job, ("Which scores predict what networks learn?", result, blocks), session)
+    let result = LdsMeasured {
+        store: session.portable(&job.store),
+        images: session.portable(&job.images.images),
+        subsets: parts.len(),
+        leave_out: job.leave_out.clone(),
+        examples_of_a_subset: parts[0].len(),
+        repeats: job.repeats,
+        results,
+    };
+    write(job, result, session)
 }
 
 /// Writes a result and its page.
 fn write(
     job: &AttributeLds,
-    (title, result, blocks): (&str, Value, Vec<Block>),
+    result: impl Report,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
-    state::write(&job.output.join("result.json"), format!("{result:#}\n").as_bytes())?;
-    let document = Document { title: title.into(), blocks: blocks.clone(), ..Document::default() };
-    write_pages(&document, &job.output)?;
+    state::write(&job.output.join("result.json"), &outputs::json_of(&result)?)?;
+    let outcome = Outcome::of(result);
+    write_pages(&outcome.report, &job.output)?;
     session.note(&format!("wrote {}", job.output.display()));
-    Ok(Outcome::new(result, blocks))
+    Ok(outcome)
 }
 
 /// The methods, each with every damping if it has one.
@@ -135,49 +125,4 @@ fn plans(job: &AttributeLds) -> Result<Vec<ScoringOptions>, Failure> {
     }
     plans.iter().try_for_each(ScoringOptions::check)?;
     Ok(plans)
-}
-
-fn result(job: &AttributeLds, rows: &[Row], parts: &[Vec<usize>], session: &Session<'_>) -> Value {
-    let row = |row: &Row| {
-        let (mean, stderr) = row.mean();
-        json!({
-            "method": row.method,
-            "damping": row.damping,
-            "lds": mean,
-            "lds_stderr": stderr,
-            "undefined": row.found.iter().filter(|found| found.is_none()).count(),
-            "by_query": row.found,
-        })
-    };
-    json!({
-        "schema": 1,
-        "linwright": session.build().version,
-        "store": session.portable(&job.store),
-        "images": session.portable(&job.images.images),
-        "subsets": parts.len(),
-        "leave_out": job.leave_out,
-        "examples_of_a_subset": parts[0].len(),
-        "repeats": job.repeats,
-        "results": rows.iter().map(row).collect::<Vec<_>>(),
-    })
-}
-
-fn blocks(job: &AttributeLds, rows: &[Row], parts: &[Vec<usize>]) -> Vec<Block> {
-    let row = |row: &Row| {
-        let (mean, stderr) = row.mean();
-        vec![
-            row.method.to_string(),
-            row.damping.clone().unwrap_or_default(),
-            format!("{mean:.4}"),
-            format!("{stderr:.4}"),
-        ]
-    };
-    let queries = rows.first().map_or(0, |row| row.found.len());
-    let line = format!(
-        "{} networks trained on {} examples each, {queries} queries",
-        parts.len() * job.repeats,
-        parts[0].len()
-    );
-    let heads = ["method", "damping", "LDS", "standard error"];
-    vec![text([line]), table(&heads, rows.iter().map(row).collect())]
 }

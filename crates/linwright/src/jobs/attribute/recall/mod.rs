@@ -1,20 +1,19 @@
 //! Whether attribution finds the documents that are known to be relevant.
 
 mod relevance;
+mod result;
 
+use self::result::RecallMeasured;
 use crate::jobs::attribute::{ExampleOptions, Opened, Scorer, ScoringOptions};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::Method;
-use linwright_report::number::grouped;
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_run::place::is_result;
-use relevance::Found;
 pub(in crate::jobs) use relevance::Relevance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::PathBuf;
 
 /// Precision and recall of methods of attribution.
@@ -85,6 +84,7 @@ impl Job for AttributeRecall {
         Each row of the queries has a list of ids of examples in the field `relevant`; queries \
         without any are left out. `attribute world` writes such texts and questions.";
     const OUTPUT_ENDING: &str = ".json";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<RecallMeasured>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = [self.store.clone(), PathBuf::from(&self.query)];
@@ -101,7 +101,7 @@ impl Job for AttributeRecall {
         }
         let opened = Opened::open(&self.store, (None, None), session)?;
         let relevance = Relevance::read(self, &opened.origin.ids)?;
-        let mut found = vec![relevance.chance(&self.at)];
+        let mut results = vec![relevance.chance(&self.at)];
         for &method in &self.methods {
             let damping = self.damping.clone().filter(|_| method.is_damped());
             let plan =
@@ -109,32 +109,23 @@ impl Job for AttributeRecall {
             plan.check()?;
             let scorer = Scorer::new((&plan, &self.files), &opened, session)?;
             let [best, _] = scorer.best(most, session).map_err(Failure::not_resumable)?;
-            found.extend(relevance.of(method.name(), &best, &self.at));
+            results.extend(relevance.of(method.name(), &best, &self.at));
         }
         session.finish();
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "store": session.portable(&self.store),
-            "query": session.portable(&self.query),
-            "compressor": opened.store.manifest().compressor,
-            "examples": opened.store.manifest().count,
-            "queries": relevance.queries(),
-            "without_relevant": relevance.without(),
-            "results": found,
-        });
+        let manifest = opened.store.manifest();
+        let result = RecallMeasured {
+            store: session.portable(&self.store),
+            query: session.portable(&self.query),
+            compressor: manifest.compressor,
+            examples: manifest.count,
+            queries: relevance.queries(),
+            without_relevant: relevance.without(),
+            results,
+        };
         if let Some(path) = &self.output {
-            outputs::write_result(path, &result, self.force)?;
+            outputs::write_report(path, &result, self.force)?;
             session.note(&format!("wrote {}", path.display()));
         }
-        let line = format!(
-            "{} examples, {} queries, {} more without a relevant example",
-            grouped(opened.store.manifest().count as u64),
-            relevance.queries(),
-            relevance.without()
-        );
-        let heads = ["method", "group", "queries", "k", "precision", "±", "recall", "± "];
-        let rows = found.iter().map(Found::cells).collect();
-        Ok(Outcome::new(result, vec![text([line]), table(&heads, rows)]))
+        Ok(Outcome::of(result))
     }
 }

@@ -1,12 +1,12 @@
 //! Which examples are relevant for which query, and how many of them are found.
 
 use super::AttributeRecall;
+use super::result::RecallRow;
 use crate::jobs::kit::Failure;
 use linwright_attribute::{Top, precision_and_recall};
 use linwright_data::Indices;
 use linwright_data::{Row, Table, TableFormat};
 use linwright_run::shown;
-use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,36 +19,6 @@ pub(in crate::jobs) struct Relevance {
     /// For each query its group and its relevant examples.
     queries: Vec<(String, BTreeSet<usize>)>,
     examples: usize,
-}
-
-/// Precision and recall of a method in a group, among the k best examples: means over queries with
-/// their standard errors.
-#[derive(Serialize)]
-pub(super) struct Found {
-    method: String,
-    group: String,
-    queries: usize,
-    at: usize,
-    precision: f64,
-    precision_stderr: f64,
-    recall: f64,
-    recall_stderr: f64,
-}
-
-impl Found {
-    pub(super) fn cells(&self) -> Vec<String> {
-        let number = |value: f64| format!("{value:.4}");
-        vec![
-            self.method.clone(),
-            self.group.clone(),
-            self.queries.to_string(),
-            self.at.to_string(),
-            number(self.precision),
-            number(self.precision_stderr),
-            number(self.recall),
-            number(self.recall_stderr),
-        ]
-    }
 }
 
 impl Relevance {
@@ -99,7 +69,7 @@ impl Relevance {
     }
 
     /// Expectation for examples in random order, of all queries at the first number.
-    pub(super) fn chance(&self, at: &[usize]) -> Found {
+    pub(super) fn chance(&self, at: &[usize]) -> RecallRow {
         let at = at.first().copied().unwrap_or(1);
         let relevant = self.queries.iter().map(|(_, relevant)| relevant.len());
         let counted = relevant.filter(|count| *count > 0);
@@ -113,7 +83,7 @@ impl Relevance {
     }
 
     /// Results of a method, for each group and each number.
-    pub(super) fn of(&self, method: &str, best: &Top, at: &[usize]) -> Vec<Found> {
+    pub(super) fn of(&self, method: &str, best: &Top, at: &[usize]) -> Vec<RecallRow> {
         let mut groups: BTreeSet<&str> =
             self.queries.iter().map(|(group, _)| group.as_str()).collect();
         groups.insert(ALL);
@@ -177,7 +147,7 @@ fn of_row(
 }
 
 /// Means over queries, and their standard errors.
-fn mean((method, group, at): (&str, &str, usize), shares: &[(f64, f64)]) -> Found {
+fn mean((method, group, at): (&str, &str, usize), shares: &[(f64, f64)]) -> RecallRow {
     let n = shares.len() as f64;
     let of = |pick: fn(&(f64, f64)) -> f64| {
         let mean = shares.iter().map(pick).sum::<f64>() / n;
@@ -186,7 +156,7 @@ fn mean((method, group, at): (&str, &str, usize), shares: &[(f64, f64)]) -> Foun
     };
     let ((precision, precision_stderr), (recall, recall_stderr)) =
         (of(|share| share.0), of(|share| share.1));
-    Found {
+    RecallRow {
         method: method.to_owned(),
         group: group.to_owned(),
         queries: shares.len(),

@@ -2,10 +2,13 @@
 
 mod groups;
 mod pieces;
+mod result;
 mod run;
 
+use self::result::ExamplesScored;
 use crate::jobs::attribute::{ExampleOptions, ScoringOptions};
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -71,7 +74,7 @@ impl Job for AttributeScore {
         curvature of all.";
     const DIVISION: Division = Division::Merged;
     const OUTPUT_ENDING: &str = ".json";
-    const MEASURED: &'static [&'static str] = &["seconds"];
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<ExamplesScored>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = std::iter::once(self.store.clone());

@@ -4,21 +4,13 @@
 use super::AttributeScore;
 use super::groups::Groups;
 use super::pieces;
-use crate::jobs::attribute::{Data, Opened, Scorer, beginning, entry, shown_id};
-use crate::jobs::kit::outcome::{table, text};
+use super::result::{ExamplesScored, RankedExample};
+use crate::jobs::attribute::{Data, Opened, ScoredExample, Scorer, Texts, beginning};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs};
 use linwright_attribute::{Attribution, Method, Scored, Top};
-use linwright_report::Block;
-use linwright_report::number::grouped;
 use linwright_run::place::is_result;
-use linwright_run::{Monitor, shown};
+use linwright_run::{Measured, Monitor};
 use linwright_tensor::Mat;
-use serde_json::{Value, json};
-
-/// Queries with a table on the terminal; the JSON has all.
-const TABLES: usize = 10;
-/// Examples of a table.
-const ROWS: usize = 10;
 
 pub(super) fn run(job: &AttributeScore, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     job.scoring.check()?;
@@ -58,13 +50,14 @@ pub(super) fn run(job: &AttributeScore, session: &mut Session<'_>) -> Result<Out
     let taken = session.seconds() - began;
     session.finish();
     let found = Found { job, opened: &opened, scorer: &scorer, best, layers, groups, baselines };
-    let mut result = found.json(session);
+    let mut result = found.result(session);
     if let Some(path) = &job.output {
-        outputs::write_result(path, &result, job.force)?;
+        // Without times: merged shards have the same bytes.
+        outputs::write_report(path, &result, job.force)?;
         session.note(&format!("wrote {}", path.display()));
     }
-    result["seconds"] = taken.into();
-    Ok(Outcome::new(result, found.blocks()))
+    result.seconds = Some(Measured(taken));
+    Ok(Outcome::of(result))
 }
 
 /// For each query and each of its best examples the part of each layer.
@@ -134,7 +127,7 @@ impl Baselines {
     }
 }
 
-/// The results.
+/// The best and worst examples with everything that was found about them.
 struct Found<'a> {
     job: &'a AttributeScore,
     opened: &'a Opened,
@@ -146,124 +139,66 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn ids(&self) -> &[Value] {
-        &self.opened.origin.ids
-    }
-
     /// For each query a list of examples.
-    fn lists(&self, top: &Top) -> Vec<Vec<Value>> {
-        let list =
-            |best: &Vec<Scored>| best.iter().map(|scored| entry(scored, self.ids())).collect();
-        top.best().iter().map(list).collect()
+    fn lists(&self, top: &Top) -> Vec<Vec<ScoredExample>> {
+        let ids = &self.opened.origin.ids;
+        let of = |scored: &Scored| ScoredExample::of(scored, ids);
+        top.best().iter().map(|best| best.iter().map(of).collect()).collect()
     }
 
-    fn json(&self, session: &Session<'_>) -> Value {
+    /// For each query its best examples, with the parts of layers and the scores of baselines.
+    fn ranked(&self) -> Vec<Vec<RankedExample>> {
+        let sites: Vec<&str> =
+            self.opened.store.manifest().layers.iter().map(|layer| layer.site.as_str()).collect();
+        let rank = |query: usize, place: usize, example: ScoredExample| {
+            let parts = self.layers.as_ref().map(|layers| &layers[query][place]);
+            let layers = parts.map(|parts| {
+                let named = sites.iter().zip(parts);
+                named.map(|(site, part)| ((*site).to_owned(), *part)).collect()
+            });
+            let baselines = self.baselines.0.iter();
+            let baselines = baselines
+                .map(|(method, scores, _)| {
+                    (method.name().to_owned(), scores.at(example.index, query))
+                })
+                .collect();
+            RankedExample { example, layers, baselines }
+        };
+        let lists = self.lists(&self.best[0]).into_iter().enumerate();
+        lists
+            .map(|(query, list)| {
+                let places = list.into_iter().enumerate();
+                places.map(|(place, example)| rank(query, place, example)).collect()
+            })
+            .collect()
+    }
+
+    fn result(&self, session: &Session<'_>) -> ExamplesScored {
         let (options, manifest) = (&self.job.scoring, self.opened.store.manifest());
-        let mut results = self.lists(&self.best[0]);
-        let sites: Vec<&str> = manifest.layers.iter().map(|layer| layer.site.as_str()).collect();
-        for (results, layers) in results.iter_mut().zip(self.layers.iter().flatten()) {
-            for (entry, parts) in results.iter_mut().zip(layers) {
-                let parts =
-                    sites.iter().zip(parts).map(|(site, part)| ((*site).into(), json!(part)));
-                entry["layers"] = Value::Object(parts.collect());
-            }
-        }
-        let baselines = self.baselines.0.iter();
-        let baselines: serde_json::Map<String, Value> = baselines
-            .map(|(method, _, top)| (method.name().into(), json!(self.lists(top))))
-            .collect();
-        let groups = self.groups.0.iter();
-        let groups: serde_json::Map<String, Value> =
-            groups.map(|(pattern, top)| (pattern.clone(), json!(self.lists(top)))).collect();
-        let damping = options
-            .method
-            .is_damped()
-            .then(|| options.damping.clone().unwrap_or_else(|| "relative:0.1".into()));
-        let mut result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "store": session.portable(&self.job.store),
-            "query": session.portable(&options.query),
-            "method": options.method,
-            "damping": damping,
-            "target": self.scorer.objective().target,
-            "compressor": manifest.compressor,
-            "checkpoints": 1 + options.checkpoints.len(),
-            "examples": manifest.count,
-            "queries": self.scorer.queries.len(),
-            "query_ids": self.scorer.queries.ids(),
-            "results": results,
-            "opponents": self.lists(&self.best[1]),
-            "baselines": baselines,
-        });
-        if !groups.is_empty() {
-            result["groups"] = Value::Object(groups);
-        }
-        result
-    }
-
-    fn blocks(&self) -> Vec<Block> {
-        let (queries, method) = (self.scorer.queries.len(), self.job.scoring.method);
-        let count = grouped(self.opened.store.manifest().count as u64);
-        let mut blocks =
-            vec![text([format!("{count} examples scored by {method} for {queries} queries")])];
-        for query in 0..queries.min(TABLES) {
-            let id = shown_id(&self.scorer.queries.ids()[query]);
-            let asked = self.scorer.queries.texts();
-            let asked = asked
-                .map_or_else(String::new, |texts| format!(": {}", beginning(&texts.texts[query])));
-            blocks.push(text([format!("query {id}{asked}")]));
-            blocks.push(self.table(query));
-        }
-        if queries > TABLES {
-            blocks.push(text([format!("and {} more queries: see --json", queries - TABLES)]));
-        }
-        let groups = self.groups.0.iter().map(|(pattern, top)| (pattern.as_str(), top));
-        blocks.extend(self.agreement("group of layers", groups));
-        let baselines = self.baselines.0.iter().map(|(method, _, top)| (method.name(), top));
-        blocks.extend(self.agreement("baseline", baselines));
-        blocks
-    }
-
-    /// The best examples of a query, with their ranks by baselines.
-    fn table(&self, query: usize) -> Block {
-        let mut heads = vec!["place", "index", "id", self.job.scoring.method.name()];
-        heads.extend(self.baselines.0.iter().map(|(method, ..)| method.name()));
-        let row = |(place, scored): (usize, &Scored)| {
-            let mut cells = vec![
-                (place + 1).to_string(),
-                scored.index.to_string(),
-                shown_id(&self.ids()[scored.index]),
-                format!("{:.5}", scored.score),
-            ];
-            let others = self.baselines.0.iter();
-            cells.extend(
-                others.map(|(_, scores, _)| format!("{:.5}", scores.at(scored.index, query))),
-            );
-            cells
+        let queries = &self.scorer.queries;
+        let damping = || options.damping.clone().unwrap_or_else(|| "relative:0.1".into());
+        let (groups, baselines) = (self.groups.0.iter(), self.baselines.0.iter());
+        let of_baseline = |(method, _, top): &(Method, Mat<f64>, Top)| {
+            (method.name().to_owned(), self.lists(top))
         };
-        let best = self.best[0].best()[query].iter().take(ROWS);
-        table(&heads, best.enumerate().map(row).collect())
-    }
-
-    /// How many of the best examples other methods also find.
-    fn agreement<'b>(
-        &self,
-        what: &str,
-        others: impl Iterator<Item = (&'b str, &'b Top)>,
-    ) -> Option<Block> {
-        let shared = |top: &Top| -> usize {
-            let pairs = self.best[0].best().iter().zip(top.best());
-            let of = |(own, other): (&Vec<Scored>, &Vec<Scored>)| {
-                let is_there = |one: &&Scored| other.iter().any(|two| two.index == one.index);
-                own.iter().filter(is_there).count()
-            };
-            pairs.map(of).sum()
-        };
-        let all: usize = self.best[0].best().iter().map(Vec::len).sum();
-        let row =
-            |(name, top): (&str, &Top)| vec![shown(name), format!("{} of {all}", shared(top))];
-        let rows: Vec<_> = others.map(row).collect();
-        (!rows.is_empty()).then(|| table(&[what, "finds of these examples"], rows))
+        let beginnings = |texts: &Texts| texts.texts.iter().map(|text| beginning(text)).collect();
+        ExamplesScored {
+            store: session.portable(&self.job.store),
+            query: session.portable(&options.query),
+            method: options.method,
+            damping: options.method.is_damped().then(damping),
+            target: self.scorer.objective().target,
+            compressor: manifest.compressor,
+            checkpoints: 1 + options.checkpoints.len(),
+            examples: manifest.count,
+            queries: queries.len(),
+            query_ids: queries.ids().to_vec(),
+            query_beginnings: queries.texts().map(beginnings),
+            results: self.ranked(),
+            opponents: self.lists(&self.best[1]),
+            baselines: baselines.map(of_baseline).collect(),
+            groups: groups.map(|(pattern, top)| (pattern.clone(), self.lists(top))).collect(),
+            seconds: None,
+        }
     }
 }

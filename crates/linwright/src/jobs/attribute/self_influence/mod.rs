@@ -1,17 +1,18 @@
 //! The influence of training examples on themselves.
 
-use crate::jobs::attribute::{beginning, damping_of, described, entry, shown_id};
-use crate::jobs::kit::outcome::{table, text};
+mod result;
+
+use self::result::SelfInfluence;
+use crate::jobs::attribute::{ScoredExample, damping_of, described};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::{Attribution, Top, detection_area};
 use linwright_data::Indices;
-use linwright_report::number::grouped;
+use linwright_report::ReportKind;
 use linwright_run::place::is_result;
 use linwright_run::{Monitor, shown};
 use linwright_tensor::Mat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::PathBuf;
 
 /// Self-influence of cached training examples.
@@ -59,6 +60,7 @@ impl Job for AttributeSelf {
         Examples that a model memorised, such as wrong labels and rare texts, have much of it. --json \
         has `results`, the examples with most, and `scores`, that of every example.";
     const OUTPUT_ENDING: &str = ".json";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<SelfInfluence>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![self.store.clone()]
@@ -77,37 +79,20 @@ impl Job for AttributeSelf {
         let area = self.wrong.as_deref().map(|list| area(list, &scores)).transpose()?;
         let mut top = Top::largest(1, self.top);
         top.add(0, &Mat::from_vec(scores.len(), 1, scores.clone()));
-        let best = &top.best()[0];
-        let results: Vec<_> = best.iter().map(|scored| entry(scored, &origin.ids)).collect();
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "store": session.portable(&self.store),
-            "damping": damping,
-            "examples": scores.len(),
-            "detection_area": area,
-            "results": results,
-            "scores": scores,
-        });
+        let best = top.best()[0].iter();
+        let result = SelfInfluence {
+            store: session.portable(&self.store),
+            damping,
+            examples: scores.len(),
+            detection_area: area,
+            results: best.map(|scored| ScoredExample::of(scored, &origin.ids)).collect(),
+            scores,
+        };
         if let Some(path) = &self.output {
-            outputs::write_result(path, &result, self.force)?;
+            outputs::write_report(path, &result, self.force)?;
             session.note(&format!("wrote {}", path.display()));
         }
-        let row = |(place, scored): (usize, &linwright_attribute::Scored)| {
-            let id = beginning(&shown_id(&origin.ids[scored.index]));
-            vec![
-                (place + 1).to_string(),
-                scored.index.to_string(),
-                id,
-                format!("{:.5}", scored.score),
-            ]
-        };
-        let rows = best.iter().enumerate().map(row).collect();
-        let count = grouped(store.manifest().count as u64);
-        let mut lines = vec![format!("{count} examples, damping {damping}")];
-        lines.extend(area.map(|area| format!("wrong ones are found with an area of {area:.4}")));
-        let heads = ["place", "index", "id", "self-influence"];
-        Ok(Outcome::new(result, vec![text(lines), table(&heads, rows)]))
+        Ok(Outcome::of(result))
     }
 }
 

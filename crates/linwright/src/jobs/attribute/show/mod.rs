@@ -1,17 +1,18 @@
 //! A page of queries with their proponents and opponents among the training examples.
 
 mod page;
+mod result;
 
-use crate::jobs::attribute::{Data, ExampleOptions, Opened, Scorer, ScoringOptions, entry};
+use self::page::Page;
+use self::result::ExamplesShown;
+use crate::jobs::attribute::{Data, ExampleOptions, Opened, Scorer, ScoringOptions};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::Method;
-use linwright_report::html;
+use linwright_report::{ReportKind, html};
 use linwright_run::Monitor;
 use linwright_run::place::is_page;
-use page::Page;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Queries with their proponents and opponents, token by token.
@@ -58,6 +59,7 @@ impl Job for AttributeShow {
         Each token of an example is coloured by its share of the score: blue supports the answer, \
         red opposes it. The share of a token is that of the gradient at its position in the text, \
         after the model has read up to this token.";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<ExamplesShown>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = std::iter::once(self.store.clone());
@@ -86,35 +88,24 @@ impl Job for AttributeShow {
             false => None,
         };
         let page = Page { opened: &opened, train: &train, scorer: &scorer, prepared };
-        let queries = page.queries(&best, session).map_err(Failure::not_resumable)?;
+        let examples = page.examples(&best, session).map_err(Failure::not_resumable)?;
         session.finish();
-        let document = page.document(&queries, self.scoring.method);
+        let [results, opponents] = examples;
+        let outcome = Outcome::of(ExamplesShown {
+            store: session.portable(&self.store),
+            method: self.scoring.method,
+            compressor: opened.store.manifest().compressor,
+            examples: opened.store.manifest().count,
+            query_ids: scorer.queries.ids().to_vec(),
+            query_texts: scorer.queries.texts().map(|texts| texts.texts.clone()),
+            results,
+            opponents,
+        });
         if let Some(path) = &self.html {
-            outputs::write(path, html::render(&document)?.as_bytes(), self.force, is_page)?;
+            let page = html::render(&outcome.report)?;
+            outputs::write(path, page.as_bytes(), self.force, is_page)?;
             session.note(&format!("wrote {}", path.display()));
         }
-        let ids = &opened.origin.ids;
-        let list = |examples: &[page::Shown]| -> Vec<Value> {
-            let of = |shown: &page::Shown| {
-                let mut entry = entry(&shown.scored, ids);
-                entry["tokens"] = json!(shown.tokens);
-                entry
-            };
-            examples.iter().map(of).collect()
-        };
-        let proponents: Vec<_> = queries.iter().map(|query| list(&query.proponents)).collect();
-        let opponents: Vec<_> = queries.iter().map(|query| list(&query.opponents)).collect();
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "store": session.portable(&self.store),
-            "method": self.scoring.method,
-            "query_ids": scorer.queries.ids(),
-            "results": proponents,
-            "opponents": opponents,
-        });
-        let mut outcome = Outcome::new(result, Vec::new());
-        outcome.report = document;
         Ok(outcome)
     }
 }

@@ -1,11 +1,13 @@
 //! Documents of the little world, and questions whose answers some of them state.
 
-use crate::jobs::kit::outcome::{table, text};
+mod result;
+
+use self::result::WorldWritten;
 use crate::jobs::kit::{
     Failure, FailureKind, Job, Outcome, OutputPath, Session, bounds, outputs, room,
 };
 use linwright_data::world::{FactQuestion, World, WorldSettings};
-use linwright_report::number::grouped;
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_run::atomic::AtomicDir;
 use linwright_tensor::RngKey;
@@ -63,6 +65,7 @@ impl Job for AttributeWorld {
         medium or frequent) and `relevant`, the ids of the documents: `attribute recall` measures \
         which methods find them. `question`, `choices` and `answer` are for `eval --tasks \
         multiple_choice`.";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<WorldWritten>()];
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         outputs::directory(&self.output, self.force, &[], session)?;
@@ -103,7 +106,7 @@ impl Job for AttributeWorld {
         directory.commit()?;
         session.finish();
         session.note(&format!("wrote {}", self.output.display()));
-        Ok(self.told(&asked, &relevant, documents.len(), session))
+        Ok(Outcome::of(self.written(&asked, &relevant, documents.len(), session)))
     }
 }
 
@@ -128,36 +131,27 @@ impl AttributeWorld {
         chosen
     }
 
-    fn told(
+    fn written(
         &self,
         asked: &[Asked],
         relevant: &[BTreeSet<usize>],
         documents: usize,
         session: &Session<'_>,
-    ) -> Outcome {
-        let mut bands: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    ) -> WorldWritten {
+        let (mut questions, mut stated): (BTreeMap<String, usize>, BTreeMap<String, f64>) =
+            Default::default();
         for ((_, question), stating) in asked.iter().zip(relevant) {
-            let (questions, stated) = bands.entry(&question.band).or_default();
-            *questions += 1;
-            *stated += stating.len();
+            *questions.entry(question.band.clone()).or_default() += 1;
+            *stated.entry(question.band.clone()).or_default() += stating.len() as f64;
         }
-        let mean = |(questions, stated): (usize, usize)| stated as f64 / questions.max(1) as f64;
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "output": session.portable(&self.output),
-            "documents": documents,
-            "questions": asked.len(),
-            "documents_of_a_question":
-                bands.iter().map(|(band, counts)| ((*band).to_owned(), json!(mean(*counts))))
-                    .collect::<serde_json::Map<_, _>>(),
-        });
-        let line = format!("{} documents, {} questions", grouped(documents as u64), asked.len());
-        let row = |(band, counts): (&&str, &(usize, usize))| {
-            vec![(*band).to_owned(), counts.0.to_string(), format!("{:.1}", mean(*counts))]
-        };
-        let heads = ["band", "questions", "documents that state the answer"];
-        Outcome::new(result, vec![text([line]), table(&heads, bands.iter().map(row).collect())])
+        stated.iter_mut().for_each(|(band, stated)| *stated /= questions[band] as f64);
+        WorldWritten {
+            output: session.portable(&self.output),
+            documents,
+            questions: asked.len(),
+            questions_of_a_band: questions,
+            documents_of_a_question: stated,
+        }
     }
 }
 

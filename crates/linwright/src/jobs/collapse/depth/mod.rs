@@ -1,12 +1,15 @@
 //! Collapse of reference networks over depths, strengths and seeds.
 
 mod inputs;
+mod result;
 mod run;
 
+use self::result::CollapseOverDepth;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -150,6 +153,7 @@ impl Job for CollapseDepth {
         Interrupted, the same command resumes with the networks that are trained.";
     const OUTPUT_ENDING: &str = ".json";
     const DIVISION: Division = Division::Merged;
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseOverDepth>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let files = [&self.features, &self.images, &self.labels].into_iter().flatten();

@@ -2,16 +2,15 @@
 
 use super::CollapseDepth;
 use super::inputs::data;
-use crate::jobs::collapse::options::{check_result, reported};
-use crate::jobs::kit::outcome::text;
+use super::result::CollapseOverDepth;
+use crate::jobs::collapse::options::check_result;
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, recipe_of, shards, store};
+use linwright_collapse::CollapseError;
 use linwright_collapse::depth::{
-    DepthData, DepthOutcome, DepthPlan, DepthResult, Surroundings, TrainingOptions, experiment,
+    DepthData, DepthOutcome, DepthPlan, Surroundings, TrainingOptions, experiment,
 };
-use linwright_collapse::{CollapseError, report};
 use linwright_run::{Fingerprint, Monitor, Store};
 use linwright_tensor::RngKey;
-use serde_json::json;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,31 +105,23 @@ fn whole(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     session.step("training");
-    let found = match watched(work, store, session)? {
+    let networks = match watched(work, store, session)? {
         DepthOutcome::Complete(found) => found,
         DepthOutcome::Part { .. } => unreachable!("a whole job trains all networks"),
     };
     session.finish();
-    let result = json!({
-        "schema": 1,
-        "linwright": session.build().version,
-        report::KEY: "depth",
-        "plan": work.plan,
-        "examples": work.data.labels.len(),
-        "classes": work.data.classes,
-        "tokens": work.data.tokens,
-        "rows": found.rows,
-        "nc1_slope": found.nc1_slope,
-        "gap_slope": found.gap_slope,
-        "hidden_penalty_slope": found.hidden_penalty_slope,
-    });
+    let result = CollapseOverDepth {
+        plan: work.plan.clone(),
+        examples: work.data.labels.len(),
+        classes: work.data.classes,
+        tokens: work.data.tokens,
+        networks,
+    };
     if let Some(path) = &job.output {
-        outputs::write_result(path, &result, job.force)?;
+        outputs::write_report(path, &result, job.force)?;
         session.note(&format!("wrote {}", path.display()));
     }
-    let mut outcome = reported(result);
-    outcome.report.blocks.insert(0, text(slopes(&found)));
-    Ok(outcome)
+    Ok(Outcome::of(result))
 }
 
 /// Checks that the schema of the options cannot express.
@@ -203,21 +194,4 @@ fn watched(work: &Work, store: &Store, session: &mut Session<'_>) -> Result<Dept
         CollapseError::Interrupted => Failure::from(error).resumable(),
         other => other.into(),
     })
-}
-
-fn slopes(found: &DepthResult) -> Vec<String> {
-    let all = [
-        ("NC1", found.nc1_slope),
-        ("the gap to the optimum", found.gap_slope),
-        ("the penalty of blocks", found.hidden_penalty_slope),
-    ];
-    let told = |(name, slope): (&str, Option<linwright_collapse::depth::Slope>)| {
-        slope.map(|slope| match slope.interval {
-            Some([low, high]) => {
-                format!("{name}: depth^{:.2} (95 %: {low:.2} to {high:.2})", slope.slope)
-            }
-            None => format!("{name}: depth^{:.2}", slope.slope),
-        })
-    };
-    all.into_iter().filter_map(told).collect()
 }

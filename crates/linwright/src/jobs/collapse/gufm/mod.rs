@@ -1,16 +1,17 @@
 //! The optimum of features behind a LayerNorm.
 
+mod result;
+
+use self::result::GufmFound;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::outcome::table;
 use crate::jobs::kit::training::Forward;
 use crate::jobs::kit::{Failure, Job, Outcome, Session, bounds};
 use linwright_collapse::optimum::{Fit, Gufm, Problem, minimise};
-use linwright_collapse::report;
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 /// The optimum to which deep regularised ResNets and transformers lead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,13 +63,14 @@ impl Job for CollapseGufm {
         length, as behind a LayerNorm, in closed form.\n\n\
         No network with such features has an objective below it on balanced classes; deep \
         regularised ResNets and transformers approach it.";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<GufmFound>()];
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         let root = self.dimension.map(|d| (d as f64).sqrt());
         let norm = self.norm.or(root).unwrap_or(1.0);
         let gufm = Gufm { classes: self.classes, strength: self.strength, norm, fit: self.loss };
         let optimum = gufm.optimum()?;
-        let found = match self.check {
+        let minimised = match self.check {
             0 => None,
             starts => {
                 session.step("minimising");
@@ -84,26 +86,6 @@ impl Job for CollapseGufm {
             }
         };
         session.finish();
-        let mut rows = Vec::new();
-        for (name, value) in [
-            ("objective", optimum.objective),
-            ("logit of the true class", optimum.true_logit),
-            ("logit of other classes", optimum.other_logit),
-            ("|w|² of each class", optimum.head_row_squared),
-        ] {
-            rows.push(vec![name.to_owned(), format!("{value:.9}")]);
-        }
-        if let Some(found) = &found {
-            rows.push(vec!["objective, minimised".to_owned(), format!("{:.9}", found.objective)]);
-        }
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            report::KEY: "gufm",
-            "model": gufm,
-            "optimum": optimum,
-            "minimised": found,
-        });
-        Ok(Outcome::new(result, vec![table(&["what", "value"], rows)]))
+        Ok(Outcome::of(GufmFound { model: gufm, optimum, minimised }))
     }
 }

@@ -1,10 +1,13 @@
 //! Collapse of a language model, whose classes are the next tokens.
 
 mod contexts;
+pub(crate) mod result;
 mod run;
 
+use self::result::CollapseOfModel;
 use crate::jobs::collapse::options::CollapseOptions;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -84,7 +87,7 @@ impl Job for CollapseLm {
         classes than features no simplex exists: compare nc2_etf_err_M with its floor and with \
         that of random frames.";
     const OUTPUT_ENDING: &str = ".json";
-    const MEASURED: &'static [&'static str] = &["seconds"];
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseOfModel>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.model), PathBuf::from(&self.text)]

@@ -2,7 +2,8 @@
 
 use super::CollapseLm;
 use super::contexts::Contexts;
-use crate::jobs::collapse::options::{Files, check_result, outcome};
+use super::result::{CollapseOfModel, PassSeconds};
+use crate::jobs::collapse::options::{Files, check_result, detail_notes, finish};
 use crate::jobs::kit::layers::parse_layers;
 use crate::jobs::kit::source::{open_model, text_file};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs};
@@ -12,9 +13,8 @@ use linwright_collapse::{
 use linwright_data::Corpus;
 use linwright_model::{Batch, Transformer};
 use linwright_ops::NoProbe;
-use linwright_run::Monitor;
+use linwright_run::{Measured, Monitor};
 use linwright_tensor::{Mat, MatRef};
-use serde_json::json;
 
 /// Tokens of a batch.
 const BATCH_TOKENS: usize = 2048;
@@ -82,24 +82,27 @@ pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome
         permuted.iter_mut().try_for_each(|sums| sums.add(rows.x, rows.permuted))?;
         Ok(())
     })?;
-    let seconds = json!({ "model": session.seconds() - began - adding, "sums": adding });
-    let reports = reports(job, (decoder, &contexts), &places, sums, session)?;
+    let seconds = PassSeconds { model: session.seconds() - began - adding, sums: adding };
+    let layers = reports(job, (decoder, &contexts), &places, sums, session)?;
     session.finish();
-    let about = json!({
-        "model": session.portable(&job.model),
-        "text": session.portable(&job.text),
-        "text_sha256": corpus.sha256,
-        "classes_are": if decoder.config().is_causal() { "next tokens" } else { "own tokens" },
-        "contexts": contexts.contexts,
-        "tokens_seen": contexts.seen,
-        "classes_kept": classes,
-        "min_count": job.min_count,
-        "max_count": job.max_count,
-        "window": job.window,
-        "seconds": seconds,
-    });
+    let classes_are = if decoder.config().is_causal() { "next tokens" } else { "own tokens" };
+    let result = CollapseOfModel {
+        model: session.portable(&job.model),
+        text: session.portable(&job.text),
+        text_sha256: corpus.sha256,
+        classes_are: classes_are.to_owned(),
+        contexts: contexts.contexts,
+        tokens_seen: contexts.seen,
+        classes_kept: classes,
+        min_count: job.min_count,
+        max_count: job.max_count,
+        window: job.window,
+        seconds: Some(Measured(seconds)),
+        layers,
+    };
+    detail_notes(&result.layers, session);
     let files = Files { result: job.output.as_deref(), sums: None, force: job.force };
-    outcome("lm", (about, reports), files, session)
+    finish(result, files, session)
 }
 
 /// Measures all places.

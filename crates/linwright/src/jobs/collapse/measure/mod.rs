@@ -1,9 +1,12 @@
 //! Collapse of features, or of all layers of a small network.
 
+pub(crate) mod result;
 mod run;
 
+use self::result::CollapseMeasured;
 use crate::jobs::collapse::options::CollapseOptions;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -68,7 +71,7 @@ impl Job for CollapseMeasure {
         value, to that of random frames and of shuffled labels, and to bootstrap intervals by \
         class.";
     const OUTPUT_ENDING: &str = ".json";
-    const MEASURED: &'static [&'static str] = &["seconds"];
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseMeasured>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let all = [

@@ -1,8 +1,9 @@
 //! The measurement: features of a file, sums of earlier rows, or a network.
 
 use super::CollapseMeasure;
+use super::result::{CollapseMeasured, MeasuredOf, MeasuringSeconds};
 use crate::jobs::collapse::options::{
-    Files, check_result, head_of, is_sums, outcome, written_sums,
+    Files, check_result, detail_notes, finish, head_of, is_sums, written_sums,
 };
 use crate::jobs::kit::{Failure, Outcome, Session, outputs};
 use crate::jobs::nets::images::ImageOptions;
@@ -11,9 +12,8 @@ use linwright_collapse::{
     Source,
 };
 use linwright_nets::{Net, OpenedNet, labelled};
-use linwright_run::Monitor;
 use linwright_run::atomic::AtomicFile;
-use serde_json::{Value, json};
+use linwright_run::{Measured, Monitor};
 use std::path::Path;
 
 /// Most features of a layer of a network whose scatter is kept: 16 bytes for each pair.
@@ -30,7 +30,7 @@ pub(super) fn run(job: &CollapseMeasure, session: &mut Session<'_>) -> Result<Ou
         return Err(failure.hint("give --output or --save-sums"));
     }
     let mut written = None;
-    let found = match (&job.net, &job.features, &job.sums) {
+    let (of, layers) = match (&job.net, &job.features, &job.sums) {
         (Some(net), ..) => of_net(job, net, session)?,
         (None, Some(features), _) => of_features(job, features, &mut written, session)?,
         (None, None, Some(sums)) => of_sums(job, sums, session)?,
@@ -44,7 +44,8 @@ pub(super) fn run(job: &CollapseMeasure, session: &mut Session<'_>) -> Result<Ou
     session.finish();
     let sums = job.save_sums.as_deref().zip(written);
     let files = Files { result: job.output.as_deref(), sums, force: job.force };
-    outcome("measure", found, files, session)
+    detail_notes(&layers, session);
+    finish(CollapseMeasured { of, layers }, files, session)
 }
 
 fn keep(job: &CollapseMeasure) -> Keep {
@@ -56,7 +57,7 @@ fn of_features(
     path: &Path,
     written: &mut Option<AtomicFile>,
     session: &mut Session<'_>,
-) -> Result<(Value, Vec<LayerReport>), Failure> {
+) -> Result<(MeasuredOf, Vec<LayerReport>), Failure> {
     session.step(&format!("reading {}", path.display()));
     let file = FeatureFile::open(path, job.head.as_deref(), job.classes)?;
     session.step("adding the features");
@@ -82,8 +83,9 @@ fn of_features(
     let head = head_of(&file);
     let mut layer = LayerReport::of("features", &statistics, Some(source), head, options, session)?;
     out_of_distribution(job, &mut layer, &statistics)?;
-    let seconds = json!({ "sums": added, "metrics": session.seconds() - began });
-    Ok((json!({ "features": session.portable(path), "seconds": seconds }), vec![layer]))
+    let seconds = MeasuringSeconds { sums: added, metrics: session.seconds() - began };
+    let features = session.portable(path);
+    Ok((MeasuredOf::Features { features, seconds: Some(Measured(seconds)) }, vec![layer]))
 }
 
 fn read_sums(path: &Path, expected: (usize, usize)) -> Result<ClassSums, Failure> {
@@ -108,7 +110,7 @@ fn of_sums(
     job: &CollapseMeasure,
     path: &Path,
     session: &mut Session<'_>,
-) -> Result<(Value, Vec<LayerReport>), Failure> {
+) -> Result<(MeasuredOf, Vec<LayerReport>), Failure> {
     session.step(&format!("reading {}", path.display()));
     let sums = ClassSums::read(path)?;
     let head = match &job.head {
@@ -121,7 +123,7 @@ fn of_sums(
     let mut layer = LayerReport::of("features", &statistics, None, head, options, session)?;
     layer.notes.push("sums alone: no nc4_agree, no accuracies, no cosines of samples".into());
     out_of_distribution(job, &mut layer, &statistics)?;
-    Ok((json!({ "sums": session.portable(path) }), vec![layer]))
+    Ok((MeasuredOf::Sums { sums: session.portable(path) }, vec![layer]))
 }
 
 fn out_of_distribution(
@@ -139,7 +141,7 @@ fn of_net(
     job: &CollapseMeasure,
     path: &Path,
     session: &mut Session<'_>,
-) -> Result<(Value, Vec<LayerReport>), Failure> {
+) -> Result<(MeasuredOf, Vec<LayerReport>), Failure> {
     session.step(&format!("loading {}", path.display()));
     let OpenedNet { net, hash } = Net::open(path)?;
     let images = ImageOptions {
@@ -170,11 +172,11 @@ fn of_net(
         }
         reports.push(report);
     }
-    let about = json!({
-        "net": session.portable(path),
-        "net_sha256": hash,
-        "images": session.portable(job.images.as_deref().unwrap_or(Path::new(""))),
-        "images_sha256": images.sha256(),
-    });
-    Ok((about, reports))
+    let of = MeasuredOf::Network {
+        net: session.portable(path),
+        net_sha256: hash,
+        images: session.portable(job.images.as_deref().unwrap_or(Path::new(""))),
+        images_sha256: images.sha256().to_owned(),
+    };
+    Ok((of, reports))
 }

@@ -1,12 +1,17 @@
 //! Sums of several parts of the data, added.
 
-use crate::jobs::collapse::options::{CollapseOptions, Files, is_sums, outcome, written_sums};
+pub(crate) mod result;
+
+use self::result::CollapseMerged;
+use crate::jobs::collapse::options::{
+    CollapseOptions, Files, detail_notes, finish, is_sums, written_sums,
+};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_collapse::{ClassSums, FeatureFile, HeadRef, LayerReport};
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::PathBuf;
 
 /// Sums of parts of the data, merged into those of all data.
@@ -36,6 +41,7 @@ impl Job for CollapseMerge {
         The result has the bits of one pass over all rows, in any order of the parts; with more \
         than 256 features, if all parts but the last have a multiple of 256 rows.";
     const OUTPUT_ENDING: &str = ".safetensors";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseMerged>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         self.sums.iter().chain(&self.head).cloned().collect()
@@ -74,8 +80,10 @@ impl Job for CollapseMerge {
         let statistics = sums.finish()?;
         let layer = LayerReport::of("features", &statistics, None, head, options, session)?;
         session.finish();
-        let parts: Vec<String> = self.sums.iter().map(|path| session.portable(path)).collect();
+        let parts = self.sums.iter().map(|path| session.portable(path)).collect();
         let files = Files { result: None, sums: written, force: self.force };
-        outcome("merge", (json!({ "parts": parts }), vec![layer]), files, session)
+        let result = CollapseMerged { parts, layers: vec![layer] };
+        detail_notes(&result.layers, session);
+        finish(result, files, session)
     }
 }

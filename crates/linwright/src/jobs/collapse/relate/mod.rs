@@ -1,8 +1,11 @@
 //! Whether changed layers cost more where their inputs are less collapsed.
 
+mod result;
 mod run;
 
+use self::result::CollapseRelated;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -60,6 +63,7 @@ impl Job for CollapseRelate {
         beyond it, and the middle 95 % over resampled layers. A model has few layers: read the \
         range of random orders first.";
     const OUTPUT_ENDING: &str = ".json";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseRelated>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let sweeps = self.sweeps.iter().map(|sweep| run::result_of(sweep));

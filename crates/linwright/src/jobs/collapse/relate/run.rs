@@ -1,18 +1,18 @@
 //! Pairs of a measurement and a sweep, as groups of layers.
 
 use super::CollapseRelate;
-use crate::jobs::collapse::options::{check_result, reported};
+use super::result::CollapseRelated;
+use crate::jobs::collapse::lm::result::CollapseOfModel;
+use crate::jobs::collapse::options::{check_result, read_json};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs};
 use linwright_collapse::relation::{Group, relation};
-use linwright_collapse::{METRICS, report};
+use linwright_collapse::{LayerReport, METRICS};
 use linwright_lm::cuts::sweep::{Cell, Swept};
-use linwright_run::{Monitor, input, shown, shown_reason};
+use linwright_report::{Report, read_saved};
+use linwright_run::{Monitor, shown, shown_reason};
 use linwright_tensor::RngKey;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-/// Largest result, in bytes.
-const RESULT_BYTES: u64 = 1 << 28;
 
 pub(super) fn run(job: &CollapseRelate, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let inputs = outputs::inputs_of(job, session);
@@ -31,24 +31,15 @@ pub(super) fn run(job: &CollapseRelate, session: &mut Session<'_>) -> Result<Out
         groups.extend(groups_of(measured, &result_of(sweep), &job.metric)?);
     }
     session.step("correlating");
-    let found = relation(&groups, job.draws, RngKey::new(job.seed).fold("relation"))?;
+    let relation = relation(&groups, job.draws, RngKey::new(job.seed).fold("relation"))?;
     session.finish();
-    let result = json!({
-        "schema": 1,
-        "linwright": session.build().version,
-        report::KEY: "relate",
-        "metric": job.metric,
-        "draws": job.draws,
-        "rows": groups,
-        "all": found.all,
-        "models": found.models,
-        "groups": found.groups,
-    });
+    let (metric, draws) = (job.metric.clone(), job.draws);
+    let result = CollapseRelated { metric, draws, rows: groups, relation };
     if let Some(path) = &job.output {
-        outputs::write_result(path, &result, job.force)?;
+        outputs::write_report(path, &result, job.force)?;
         session.note(&format!("wrote {}", path.display()));
     }
-    Ok(reported(result))
+    Ok(Outcome::of(result))
 }
 
 /// The result of a sweep, of which its directory may be given.
@@ -59,25 +50,18 @@ pub(super) fn result_of(sweep: &Path) -> PathBuf {
     }
 }
 
-fn read(path: &Path) -> Result<Value, Failure> {
-    let text = input::read_text(path, RESULT_BYTES)
-        .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
-    serde_json::from_str(&text).map_err(|error| {
-        let reason = shown_reason(&error.to_string());
-        Failure::general(format!("{}: {reason}", path.display()))
-    })
-}
-
 /// The groups of a model: every name and size of its sweep.
 fn groups_of(measured: &Path, sweep: &Path, metric: &str) -> Result<Vec<Group>, Failure> {
-    let layers = read(measured)?;
-    if layers[report::KEY].as_str() != Some("lm") {
+    let saved = read_json(measured, "`collapse lm`")?;
+    if saved.get("kind").and_then(Value::as_str) != Some(CollapseOfModel::KIND) {
         let message = format!("{}: not a result of `collapse lm`", measured.display());
         return Err(Failure::general(message).hint("give what `collapse lm MODEL -o FILE` wrote"));
     }
-    let found = read(sweep)?;
-    let model = found["model"].as_str().unwrap_or_default().to_owned();
-    let swept: Swept = serde_json::from_value(found["sweep"].clone()).map_err(|error| {
+    let layers = read_saved::<CollapseOfModel>(saved)?.layers;
+    let mut found = read_json(sweep, "a sweep")?;
+    let model = found.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let swept = found.get_mut("sweep").map(Value::take).unwrap_or_default();
+    let swept: Swept = serde_json::from_value(swept).map_err(|error| {
         let reason = shown_reason(&error.to_string());
         Failure::general(format!("{}: not a result of a sweep: {reason}", sweep.display()))
             .hint("give the result.json that `linwright sweep MODEL -o DIR` wrote")
@@ -130,15 +114,16 @@ fn missing(measured: &Path, layer: usize, metric: &str) -> Failure {
 }
 
 /// The metric of the input of a layer: the output of the one before it.
-fn value_of(result: &Value, layer: usize, metric: &str, permuted: bool) -> Option<f64> {
+fn value_of(layers: &[LayerReport], layer: usize, metric: &str, permuted: bool) -> Option<f64> {
     let name = match layer {
         0 => "embedding".to_owned(),
         _ => format!("layer {}", layer - 1),
     };
-    let layers = result["layers"].as_array()?;
-    let own = layers.iter().find(|own| own["name"] == name)?;
-    let metrics = if permuted { &own["baselines"]["shuffled_labels"] } else { &own["metrics"] };
-    metrics[metric].as_f64()
+    let layer = layers.iter().find(|layer| layer.name == name)?;
+    match permuted {
+        true => layer.baselines.as_ref()?.shuffled_labels.as_ref()?.get(metric),
+        false => layer.metrics.get(metric),
+    }
 }
 
 /// How much worse a cell is than the dense model, in its metric.

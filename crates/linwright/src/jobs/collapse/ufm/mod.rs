@@ -1,20 +1,19 @@
 //! The optimum of the unconstrained features model.
 
+mod result;
+
+use self::result::UfmFound;
 use crate::jobs::collapse::options::head_of;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::training::Forward;
 use crate::jobs::kit::{Failure, Job, Outcome, Session, bounds};
-use linwright_collapse::optimum::{
-    Comparison, Fit, NumericOptimum, Problem, Ufm, UfmOptimum, minimise,
-};
-use linwright_collapse::{ClassSums, FeatureFile, Keep, Source, report};
-use linwright_report::number::scientific;
+use linwright_collapse::optimum::{Comparison, Fit, Problem, Ufm, minimise};
+use linwright_collapse::{ClassSums, FeatureFile, Keep, Source};
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::PathBuf;
 
 /// The optimum to which regularised training leads if features are free.
@@ -79,6 +78,7 @@ impl Job for CollapseUfm {
         bias and with squared errors to an orthogonal frame; from there on penalties are so strong \
         that features vanish. With --features, norms and logits of a trained head are compared \
         with it: is the classifier at its regularised optimum?";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<UfmFound>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         self.features.iter().cloned().collect()
@@ -109,7 +109,7 @@ impl Job for CollapseUfm {
             }
             None => None,
         };
-        let found = match self.check {
+        let minimised = match self.check {
             0 => None,
             starts => {
                 session.step("minimising");
@@ -125,52 +125,6 @@ impl Job for CollapseUfm {
             }
         };
         session.finish();
-        let rows = rows(&optimum, found.as_ref(), comparison.as_ref());
-        let says = match optimum.collapsed {
-            true => "c < 1: features collapse to a frame.",
-            false => "c is 1 or more: the penalties are so strong that features vanish.",
-        };
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            report::KEY: "ufm",
-            "model": ufm,
-            "optimum": optimum,
-            "minimised": found,
-            "comparison": comparison,
-        });
-        Ok(Outcome::new(result, vec![text([says]), table(&["what", "value"], rows)]))
+        Ok(Outcome::of(UfmFound { model: ufm, optimum, minimised, comparison }))
     }
-}
-
-/// The table: the optimum, and the values compared with it.
-fn rows(
-    optimum: &UfmOptimum,
-    found: Option<&NumericOptimum>,
-    comparison: Option<&Comparison>,
-) -> Vec<Vec<String>> {
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let mut rows = vec![
-        row("threshold c", scientific(optimum.threshold)),
-        row("objective", format!("{:.9}", optimum.objective)),
-    ];
-    for (name, value) in [
-        ("logit of the true class", optimum.true_logit),
-        ("logit of other classes", optimum.other_logit),
-        ("|w|² of each class", optimum.head_row_squared),
-        ("|h|² of each sample", optimum.feature_squared),
-    ] {
-        rows.push(row(name, format!("{value:.6}")));
-    }
-    rows.extend(found.map(|f| row("objective, minimised", format!("{:.9}", f.objective))));
-    if let Some(found) = comparison {
-        for (name, value) in [
-            ("measured |w|² / predicted", found.head_ratio),
-            ("measured |h|² / predicted", found.feature_ratio),
-            ("measured logit / predicted", found.logit_ratio),
-        ] {
-            rows.push(row(name, format!("{value:.4}")));
-        }
-    }
-    rows
 }

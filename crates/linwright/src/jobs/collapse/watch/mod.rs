@@ -1,16 +1,20 @@
 //! Results of several checkpoints, as one table.
 
-use crate::jobs::collapse::options::{check_result, reported};
+mod result;
+
+use self::result::CollapseWatched;
+use crate::jobs::collapse::lm::result::CollapseOfModel;
+use crate::jobs::collapse::measure::result::CollapseMeasured;
+use crate::jobs::collapse::merge::result::CollapseMerged;
+use crate::jobs::collapse::options::{check_result, read_json};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, outputs};
-use linwright_collapse::report;
-use linwright_run::{input, shown};
+use linwright_collapse::report::CheckpointRow;
+use linwright_report::{Report, ReportKind, read_saved};
+use linwright_run::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-/// Largest result, in bytes.
-const RESULT_BYTES: u64 = 1 << 28;
 
 /// Collapse over the checkpoints of a training.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +39,7 @@ impl Job for CollapseWatch {
         Measure each checkpoint when it is written, and give all results, or the table so far and \
         the new one.";
     const OUTPUT_ENDING: &str = ".json";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseWatched>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         self.results.clone()
@@ -43,57 +48,42 @@ impl Job for CollapseWatch {
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         let inputs = outputs::inputs_of(self, session);
         check_result(self.output.as_deref(), self.force, &inputs, session)?;
-        let mut rows: Vec<Value> = Vec::new();
+        let mut rows: Vec<CheckpointRow> = Vec::new();
         for path in &self.results {
             for row in rows_of(path)? {
-                let same = |other: &Value| {
-                    (&other["checkpoint"], &other["layer"]) == (&row["checkpoint"], &row["layer"])
+                let same = |other: &CheckpointRow| {
+                    (&other.checkpoint, &other.layer) == (&row.checkpoint, &row.layer)
                 };
                 if rows.iter().any(same) {
-                    let name = row["checkpoint"].as_str().map(shown).unwrap_or_default();
+                    let name = shown(&row.checkpoint);
                     return Err(Failure::usage(format!("checkpoint {name} is there twice"))
                         .hint("give each result once, in files of different names"));
                 }
                 rows.push(row);
             }
         }
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            report::KEY: "watch",
-            "rows": rows,
-        });
+        let result = CollapseWatched { rows };
         if let Some(path) = &self.output {
-            outputs::write_result(path, &result, self.force)?;
+            outputs::write_report(path, &result, self.force)?;
         }
-        Ok(reported(result))
+        Ok(Outcome::of(result))
     }
 }
 
 /// A row for each layer of a result, or the rows of an earlier table.
-fn rows_of(path: &Path) -> Result<Vec<Value>, Failure> {
-    let failed = |error: &std::io::Error| Failure::io(&path.display().to_string(), error);
-    let text = input::read_text(path, RESULT_BYTES).map_err(|error| failed(&error))?;
+fn rows_of(path: &Path) -> Result<Vec<CheckpointRow>, Failure> {
     let wrong = || {
         Failure::general(format!("{}: not a result of collapse", path.display()))
             .hint("give what `linwright collapse measure -o FILE` wrote")
     };
-    let value: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
-    match value[report::KEY].as_str() {
-        Some("watch") => value["rows"].as_array().cloned().ok_or_else(wrong),
-        Some("measure" | "lm" | "merge") => {
-            let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-            let layers = value["layers"].as_array().ok_or_else(wrong)?;
-            let row = |layer: &Value| {
-                json!({
-                    "checkpoint": name,
-                    "layer": layer["name"],
-                    "features": layer["features"],
-                    "metrics": layer["metrics"],
-                })
-            };
-            Ok(layers.iter().map(row).collect())
-        }
-        _ => Err(wrong()),
-    }
+    let saved = read_json(path, "collapse")?;
+    let layers = match saved.get("kind").and_then(Value::as_str) {
+        Some(CollapseWatched::KIND) => return Ok(read_saved::<CollapseWatched>(saved)?.rows),
+        Some(CollapseMeasured::KIND) => read_saved::<CollapseMeasured>(saved)?.layers,
+        Some(CollapseOfModel::KIND) => read_saved::<CollapseOfModel>(saved)?.layers,
+        Some(CollapseMerged::KIND) => read_saved::<CollapseMerged>(saved)?.layers,
+        _ => return Err(wrong()),
+    };
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    Ok(layers.into_iter().map(|layer| CheckpointRow::of(&name, layer)).collect())
 }

@@ -1,17 +1,17 @@
 //! Densities of data under a normalizing flow.
 
-use crate::jobs::flow::train::{data_file, worst};
-use crate::jobs::kit::outcome::table;
+mod result;
+
+use self::result::FlowDensities;
+use crate::jobs::flow::train::data_file;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs, room};
-use linwright_flow::{Flow, FlowExamples, FlowScores, MixNorms, OpenedFlow, score_flow};
-use linwright_report::Block;
-use linwright_report::number::grouped;
+use linwright_flow::{Flow, FlowExamples, OpenedFlow, score_flow};
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_run::place::is_result;
 use linwright_tensor::RngKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Bytes of the index and the density of an example.
@@ -67,6 +67,7 @@ impl Job for FlowEval {
         standard error of the bits is that over draws of this noise. Of numbers in any units it is \
         that over examples.";
     const OUTPUT_ENDING: &str = ".json";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<FlowDensities>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         std::iter::once(self.flow.clone()).chain(data_file(&self.data)).collect()
@@ -93,33 +94,25 @@ impl Job for FlowEval {
         let scores = score_flow(&flow, &examples, &indices, (self.draws, key), session)?;
         let norms = flow.norms()?;
         session.finish();
-        let FlowScores { bits_per_dim, stderr, stderr_examples, nll, draws, .. } = scores;
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "flow": session.portable(&self.flow),
-            "flow_sha256": hash,
-            "layer": flow.spec().layer,
-            "parameters": flow.parameters(),
-            "mixing_parameters": flow.mixing_parameters(),
-            "data": session.portable(Path::new(&self.data)),
-            "data_sha256": examples.sha256(),
-            "changes": examples.notes(),
-            "examples": scores.examples,
-            "dimensions": flow.spec().input.numbers(),
-            "bits_per_dim": bits_per_dim,
-            "stderr": stderr,
-            "stderr_examples": stderr_examples,
-            "nll": nll,
-            "entropy": examples.entropy(),
-            "draws": draws,
-            "mixes": norms,
-        });
+        let result = FlowDensities {
+            flow: session.portable(&self.flow),
+            flow_sha256: hash,
+            layer: flow.spec().layer.clone(),
+            parameters: flow.parameters(),
+            mixing_parameters: flow.mixing_parameters(),
+            data: session.portable(Path::new(&self.data)),
+            data_sha256: examples.sha256().to_owned(),
+            changes: examples.notes().to_vec(),
+            scores,
+            dimensions: flow.spec().input.numbers(),
+            entropy: examples.entropy(),
+            mixes: norms,
+        };
         if let Some(path) = &self.output {
-            outputs::write_result(path, &result, self.force)?;
+            outputs::write_report(path, &result, self.force)?;
             session.note(&format!("wrote {}", path.display()));
         }
-        Ok(Outcome::new(result, vec![summary(&scores, examples.entropy(), &norms)]))
+        Ok(Outcome::of(result))
     }
 }
 
@@ -128,24 +121,4 @@ pub(in crate::jobs) fn opened_for(flow: &Flow, data: &str) -> Result<FlowExample
     let input = flow.spec().input;
     let size = flow.spec().is_image().then_some([input.height, input.width]);
     Ok(FlowExamples::open(data, size)?)
-}
-
-fn summary(scores: &FlowScores, entropy: Option<f64>, norms: &[MixNorms]) -> Block {
-    let FlowScores { bits_per_dim, stderr, stderr_examples, nll, examples, draws } = *scores;
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let mut rows = vec![
-        row("bits per dimension", format!("{bits_per_dim:.4}")),
-        row("standard error", format!("{stderr:.5}")),
-        row("standard error over examples", format!("{stderr_examples:.5}")),
-        row("negative log-likelihood, nats", format!("{nll:.3}")),
-        row("examples", grouped(examples as u64)),
-    ];
-    if let Some(entropy) = entropy {
-        rows.push(row("entropy of the density, bits per dimension", format!("{entropy:.4}")));
-    }
-    if draws > 1 {
-        rows.push(row("draws of noise", draws.to_string()));
-    }
-    rows.push(row("largest condition of a mix", format!("{:.1}", worst(norms))));
-    table(&["", "value"], rows)
 }

@@ -1,9 +1,12 @@
 //! Flow matching: a network of velocities between noise and points.
 
+mod result;
 mod run;
 
+use self::result::VelocitiesTrained;
 use crate::jobs::flow::train::data_file;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -84,7 +87,7 @@ impl Job for FlowMatch {
         A network with square hidden layers of any operator (--layer) learns the velocity along \
         straight lines from noise to data. The output directory is a small network, with the \
         density of fresh points, a picture of samples, and the curve. Interrupted, it resumes.";
-    const MEASURED: &'static [&'static str] = &["seconds"];
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<VelocitiesTrained>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         data_file(&self.data).into_iter().collect()

@@ -1,11 +1,10 @@
 //! The training, and what it writes.
 
 use super::FlowMatch;
-use crate::jobs::kit::outcome::{table, text};
-use crate::jobs::kit::saving::beside_new;
+use super::result::VelocitiesTrained;
+use crate::jobs::kit::saving::beside_trained;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, room};
-use crate::new_model::{lines, pretty};
 use linwright_flow::{
     Extent, FlowExamples, FlowSpec, MixSpec, Values, VelocitySpec, picture, velocity_examples,
     velocity_nll, velocity_samples,
@@ -13,12 +12,12 @@ use linwright_flow::{
 use linwright_nets::{Labelled, Loss, Net, NetTraining, TrainingPlan};
 use linwright_ops::{Network, OpSpec};
 use linwright_report::number::grouped;
-use linwright_run::{Fingerprint, Monitor, shown};
+use linwright_run::{Fingerprint, Measured, Monitor, shown};
 use linwright_tensor::RngKey;
 use linwright_train::{
     Checkpoint, OptimizerSettings, Outcome as Trained, Rules, Schedule, TrainSettings, train,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Factor of the first held-out loss beyond which training is stopped.
 const DIVERGENCE: f64 = 10.0;
@@ -158,55 +157,43 @@ impl<'a> Prepared<'a> {
         };
         let points = self.examples.batch(&of_data, self.key.fold("density"));
         let nll = velocity_nll(&mut self.net, &points, steps, session)?;
-        let found = self.found(&trained, &nll);
         session.step("writing");
-        let measured = json!({"seconds": seconds});
-        let hash = self.write(&trained, &found, &measured, session)?;
-        let mut result = found;
-        result["output"] = json!(session.portable(&self.job.output));
-        result["sha256"] = json!(hash);
-        result["seconds"] = json!(seconds);
-        let number =
-            |key: &str| result[key].as_f64().map_or_else(String::new, |v| format!("{v:.4}"));
-        let rows = vec![
-            vec!["parameters".into(), grouped(self.net.parameters())],
-            vec!["held-out loss of velocities".into(), number("loss")],
-            vec!["bits per dimension".into(), number("bits_per_dim")],
-            vec!["standard error".into(), number("stderr")],
-        ];
-        let wrote = format!("wrote {}", session.portable(&self.job.output));
-        Ok(Outcome::new(result, vec![table(&["", "value"], rows), text([wrote])]))
+        let mut result = self.result(&trained, &nll, seconds);
+        let hash = self.write(&trained, &result, session)?;
+        result.output = Some(session.portable(&self.job.output));
+        result.sha256 = Some(hash);
+        Ok(Outcome::of(result))
     }
 
-    fn found(&self, trained: &Trained, nll: &[f64]) -> Value {
+    fn result(&self, trained: &Trained, nll: &[f64], seconds: f64) -> VelocitiesTrained {
         let count = nll.len() as f64;
         let mean = nll.iter().sum::<f64>() / count;
         let squares: f64 = nll.iter().map(|nll| (nll - mean).powi(2)).sum();
         let bits = 1.0 / (self.examples.extent().channels as f64 * std::f64::consts::LN_2);
-        json!({
-            "schema": 1,
-            "linwright": env!("CARGO_PKG_VERSION"),
-            "data": self.job.data,
-            "data_sha256": self.examples.sha256(),
-            "layer": self.job.layer,
-            "parameters": self.net.parameters(),
-            "steps": trained.steps,
-            "best_step": trained.best_step,
-            "loss": trained.best_loss,
-            "points": nll.len(),
-            "nll": mean,
-            "bits_per_dim": bits * mean,
-            "stderr": bits * (squares / (count - 1.0).max(1.0) / count).sqrt(),
-            "entropy": self.examples.entropy(),
-        })
+        VelocitiesTrained {
+            data: self.job.data.clone(),
+            data_sha256: self.examples.sha256().to_owned(),
+            layer: self.job.layer.clone(),
+            parameters: self.net.parameters(),
+            steps: trained.steps,
+            best_step: trained.best_step,
+            loss: trained.best_loss,
+            points: nll.len(),
+            nll: mean,
+            bits_per_dim: bits * mean,
+            stderr: bits * (squares / (count - 1.0).max(1.0) / count).sqrt(),
+            entropy: self.examples.entropy(),
+            output: None,
+            sha256: None,
+            seconds: Measured(seconds),
+        }
     }
 
     /// Writes the network, and returns its hash.
     fn write(
         &self,
         trained: &Trained,
-        found: &Value,
-        measured: &Value,
+        result: &VelocitiesTrained,
         session: &Session<'_>,
     ) -> Result<String, Failure> {
         let what = format!(
@@ -215,10 +202,7 @@ impl<'a> Prepared<'a> {
             self.job.layer,
             session.portable(&self.job.data)
         );
-        let mut files = beside_new(session, &what, measured)?;
-        files.push(("results.json".to_owned(), pretty(found)));
-        let curve = trained.curve.iter().map(|point| json!(point));
-        files.push(("curves.jsonl".to_owned(), lines(curve)));
+        let mut files = beside_trained(session, &what, result, &trained.curve)?;
         let channels = self.examples.extent().channels;
         if channels == 2 {
             let (count, steps) = (self.job.count, self.job.ode_steps);

@@ -1,17 +1,19 @@
 //! Samples of a normalizing flow.
 
+mod result;
+
+use self::result::FlowSamples;
 use crate::jobs::flow::eval::opened_for;
 use crate::jobs::flow::train::data_file;
-use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_files::NpzArray;
 use linwright_flow::{Flow, FlowError, OpenedFlow, SOFTWARE, Samples, picture};
+use linwright_report::ReportKind;
 use linwright_run::atomic::{OutputError, check_file};
 use linwright_run::{Monitor, state};
 use linwright_tensor::{Mat, RngKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +81,7 @@ impl Job for FlowSample {
         Each sample has its own random numbers: the first ones are the same for any count. \
         With --between, the examples on a path between two are shown.";
     const OUTPUT_ENDING: &str = ".png";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<FlowSamples>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let between = self.between.as_deref().and_then(data_file);
@@ -112,30 +115,24 @@ impl Job for FlowSample {
         }
         let drawn = self.output.as_ref().map(|_| picture(flow.spec(), &rows)).transpose()?;
         session.finish();
-        let mut lines = Vec::new();
         let mut files = Vec::new();
         if let Some((path, bytes)) = self.output.as_ref().zip(drawn) {
             files.push(outputs::prepared(path, &bytes, self.force, is_picture)?);
-            lines.push(format!("wrote {}", session.portable(path)));
         }
         if let Some(path) = &self.points {
             let bytes = numbers(&flow, &rows, is_csv(path)?);
             files.push(outputs::prepared(path, &bytes, false, |_| false)?);
-            lines.push(format!("wrote {}", session.portable(path)));
         }
         outputs::write_all(files)?;
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "flow": session.portable(&self.flow),
-            "flow_sha256": hash,
-            "samples": rows.rows() / flow.spec().input.places(),
-            "redrawn": redrawn,
-            "temperature": self.between.is_none().then_some(self.temperature),
-            "output": self.output.as_ref().map(|path| session.portable(path)),
-            "points": self.points.as_ref().map(|path| session.portable(path)),
-        });
-        Ok(Outcome::new(result, vec![text(lines)]))
+        Ok(Outcome::of(FlowSamples {
+            flow: session.portable(&self.flow),
+            flow_sha256: hash,
+            samples: rows.rows() / flow.spec().input.places(),
+            redrawn,
+            temperature: self.between.is_none().then_some(self.temperature),
+            output: self.output.as_ref().map(|path| session.portable(path)),
+            points: self.points.as_ref().map(|path| session.portable(path)),
+        }))
     }
 }
 

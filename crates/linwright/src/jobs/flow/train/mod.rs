@@ -1,12 +1,15 @@
 //! Training of a normalizing flow.
 
+mod result;
 mod run;
 
 pub(in crate::jobs) use run::worst;
 
+use self::result::{FlowPlanned, FlowTrained};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use linwright_flow::{FlowExamples, SqueezeOrder};
+use linwright_report::ReportKind;
 use linwright_train::OptimizerKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -172,7 +175,8 @@ impl Job for FlowTrain {
         and a coupling. Its loss is the negative log-likelihood in bits per dimension. The output \
         directory is a flow for `flow eval` and `flow sample`, with the curve. The same command \
         gives the same bytes on any number of threads; interrupted, it resumes.";
-    const MEASURED: &'static [&'static str] = &["seconds", "steps_per_second"];
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<FlowTrained>(), ReportKind::of::<FlowPlanned>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         data_file(&self.data).into_iter().collect()

@@ -1,21 +1,19 @@
 //! The training, and what it writes.
 
+use super::result::{FlowData, FlowPlanned, FlowTrained};
 use super::{FlowNetworkOptions, FlowSetOptions, FlowTrain, FlowTrainingOptions};
-use crate::jobs::kit::outcome::text;
-use crate::jobs::kit::saving::beside_new;
+use crate::jobs::kit::saving::beside_trained;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, JobError, Outcome, Session, outputs, room};
-use crate::new_model::{lines, pretty};
 use linwright_flow::{
     Flow, FlowExamples, FlowPlan, FlowSpec, FlowTraining, MixNorms, MixSpec, SavedFlow,
 };
-use linwright_report::number::{grouped, seconds as duration};
-use linwright_run::{Fingerprint, Monitor, shown};
+use linwright_report::number::grouped;
+use linwright_run::{Fingerprint, Measured, Monitor, shown};
 use linwright_tensor::RngKey;
 use linwright_train::{
     Checkpoint, OptimizerSettings, Outcome as Trained, Rules, Schedule, TrainSettings, train,
 };
-use serde_json::{Value, json};
 
 /// Default learning rates.
 const IMAGE_RATE: f64 = 1e-3;
@@ -127,14 +125,7 @@ pub(super) fn run(job: &FlowTrain, session: &mut Session<'_>) -> Result<Outcome,
     prepared.examples.notes().iter().for_each(|note| session.note(note));
     if job.dry_run {
         session.finish();
-        let result = json!({
-            "parameters": prepared.flow.parameters(),
-            "mixing_parameters": prepared.flow.mixing_parameters(),
-            "flow": prepared.flow.spec(),
-            "data": prepared.data(),
-            "steps": prepared.settings.steps,
-        });
-        return Ok(Outcome::new(result, vec![text(prepared.lines())]));
+        return Ok(Outcome::of(prepared.planned()));
     }
     let resumable = Resumable {
         job,
@@ -200,60 +191,47 @@ impl<'a> Prepared<'a> {
         self.flow = flow;
         let norms = self.flow.norms()?;
         session.step("writing");
-        let found = self.found(&trained, &norms);
-        let measured =
-            json!({"seconds": seconds, "steps_per_second": steps as f64 / seconds.max(1e-9)});
-        let saved = self.write(&trained, &found, &measured, session)?;
-        let mut result = found;
-        result["output"] = json!(session.portable(&self.job.output));
-        result["sha256"] = json!(saved.hash);
-        for (key, value) in measured.as_object().into_iter().flatten() {
-            result[key] = value.clone();
-        }
-        let mut lines = self.lines();
-        lines.push(format!(
-            "step {}: {:.4} bits per dimension held out",
-            trained.best_step, trained.best_loss
-        ));
-        lines.push(format!("largest condition of a mix: {:.1}", worst(&norms)));
-        lines.push(format!("wrote {}", session.portable(&self.job.output)));
-        let speed = format!("training: {}", duration(seconds));
-        let outcome = Outcome::new(result, vec![text(lines)]);
-        Ok(Outcome { measured: vec![text([speed])], ..outcome })
+        let mut result = FlowTrained {
+            planned: self.planned(),
+            steps: trained.steps,
+            best_step: trained.best_step,
+            bits_per_dim: trained.best_loss,
+            entropy: self.examples.entropy(),
+            condition: worst(&norms),
+            output: None,
+            sha256: None,
+            seconds: Measured(seconds),
+            steps_per_second: Measured(steps as f64 / seconds.max(1e-9)),
+        };
+        let saved = self.write(&trained, &result, session)?;
+        result.output = Some(session.portable(&self.job.output));
+        result.sha256 = Some(saved.hash);
+        Ok(Outcome::of(result))
     }
 
-    fn data(&self) -> Value {
+    fn planned(&self) -> FlowPlanned {
         let drawn = self.examples.count().is_none();
         let count = |indices: &[u32]| (!drawn).then_some(indices.len());
-        json!({
-            "path": self.job.data, "sha256": self.examples.sha256(),
-            "training": count(&self.plan.training), "held_out": count(&self.plan.held_out),
-            "extent": self.examples.extent(), "changes": self.examples.notes(),
-        })
-    }
-
-    /// What the training found, without times.
-    fn found(&self, trained: &Trained, norms: &[MixNorms]) -> Value {
-        json!({
-            "schema": 1,
-            "linwright": env!("CARGO_PKG_VERSION"),
-            "data": self.data(),
-            "flow": self.flow.spec(),
-            "parameters": self.flow.parameters(),
-            "mixing_parameters": self.flow.mixing_parameters(),
-            "steps": trained.steps,
-            "best_step": trained.best_step,
-            "bits_per_dim": trained.best_loss,
-            "entropy": self.examples.entropy(),
-            "condition": worst(norms),
-        })
+        FlowPlanned {
+            flow: self.flow.spec().clone(),
+            parameters: self.flow.parameters(),
+            mixing_parameters: self.flow.mixing_parameters(),
+            data: FlowData {
+                path: self.job.data.clone(),
+                sha256: self.examples.sha256().to_owned(),
+                training: count(&self.plan.training),
+                held_out: count(&self.plan.held_out),
+                extent: self.examples.extent(),
+                changes: self.examples.notes().to_vec(),
+            },
+            planned_steps: self.settings.steps,
+        }
     }
 
     fn write(
         &self,
         trained: &Trained,
-        found: &Value,
-        measured: &Value,
+        result: &FlowTrained,
         session: &Session<'_>,
     ) -> Result<SavedFlow, Failure> {
         let what = format!(
@@ -263,35 +241,8 @@ impl<'a> Prepared<'a> {
             session.portable(&self.job.data),
             self.examples.sha256()
         );
-        let mut files = beside_new(session, &what, measured)?;
-        files.push(("results.json".to_owned(), pretty(found)));
-        let curve = trained.curve.iter().map(|point| json!(point));
-        files.push(("curves.jsonl".to_owned(), lines(curve)));
+        let files = beside_trained(session, &what, result, &trained.curve)?;
         Ok(self.flow.save(&self.job.output, self.job.force, &files)?)
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let spec = self.flow.spec();
-        let data = match self.examples.count() {
-            None => format!("points of {}", self.job.data),
-            Some(_) => format!(
-                "{} examples of {}, {} more held out",
-                grouped(self.plan.training.len() as u64),
-                spec.input,
-                grouped(self.plan.held_out.len() as u64)
-            ),
-        };
-        vec![
-            format!(
-                "{} levels of {} steps, layer {}: {} parameters, {} of them mix channels",
-                spec.levels,
-                spec.steps,
-                spec.layer,
-                grouped(self.flow.parameters()),
-                grouped(self.flow.mixing_parameters())
-            ),
-            format!("{data}, {} steps of training", grouped(self.settings.steps)),
-        ]
     }
 }
 

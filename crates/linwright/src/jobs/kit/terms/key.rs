@@ -160,7 +160,7 @@ fn collect(
 ) {
     let properties = resolved(root, schema).get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
-        let path = [path, &[name.clone()]].concat();
+        let path = [path, std::slice::from_ref(name)].concat();
         let known = path
             .iter()
             .skip(1)

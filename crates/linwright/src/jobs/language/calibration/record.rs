@@ -5,20 +5,21 @@ use linwright_evaluate::DataUsed;
 use linwright_model::Windows;
 use linwright_ops::Examples;
 use linwright_report::number::grouped;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Where calibration text is from, and how much of it there is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CalibrationRecord {
     /// `file`, `built_in`, `task`, `combination` or `samples`.
-    kind: &'static str,
+    kind: Cow<'static, str>,
     /// What `--calibration` names.
     name: String,
     /// The files of the documents; none of samples.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     data: Vec<DataUsed>,
     /// Seed of what was drawn.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
     /// Number of documents read.
     documents: usize,
@@ -29,12 +30,12 @@ pub(crate) struct CalibrationRecord {
     /// Fingerprint of the windows.
     fingerprint: String,
     /// Documents of the evaluation that share words with the text.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) overlap: Vec<SharedWords>,
 }
 
 /// Documents of a task that share words with calibration text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SharedWords {
     /// The task.
     pub(super) task: String,
@@ -61,7 +62,7 @@ impl CalibrationRecord {
             (Dataset::Combination | Dataset::Samples, _) => dataset.kind().to_owned(),
         };
         Self {
-            kind: dataset.kind(),
+            kind: dataset.kind().into(),
             name,
             data: source.data.clone(),
             seed: dataset.is_drawn().then_some(options.seed),
@@ -82,7 +83,7 @@ impl CalibrationRecord {
             true => String::new(),
             false => format!(" ({})", splits.join(", ")),
         };
-        let of = match self.kind {
+        let of = match &*self.kind {
             "samples" => "written by the model".to_owned(),
             "task" => format!("of task {}{split}, with their right answers", self.name),
             _ => format!("of {}{split}", self.name),

@@ -2,9 +2,10 @@
 
 mod inputs;
 mod names;
+mod result;
 mod run;
 
-use crate::jobs::kit::measured::PROVENANCE;
+use self::result::{BestOfComparison, CompareCost, CompareResult};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::calibration::{self, CalibrationOptions};
@@ -12,6 +13,7 @@ use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::slots::SlotOptions;
+use linwright_report::ReportKind;
 pub(in crate::jobs) use names::standard_candidates;
 pub use names::{CandidateTerm, Candidates};
 use schemars::JsonSchema;
@@ -123,16 +125,10 @@ impl Job for Compare {
         parameters, multiply-adds, bytes and speed. A size that a method cannot have is told, with \
         the nearest. Run the same command again to resume.";
     const DIVISION: Division = Division::Merged;
-    const MEASURED: &'static [&'static str] = &[
-        PROVENANCE[0],
-        PROVENANCE[1],
-        PROVENANCE[2],
-        PROVENANCE[3],
-        "compare/dense/speed",
-        "compare/cells/*/found/model/speed",
-        "compare/cells/*/found/model/seconds",
-        "peak_resident_bytes",
-        "seconds",
+    const RESULTS: &'static [ReportKind] = &[
+        ReportKind::of::<CompareResult>(),
+        ReportKind::of::<BestOfComparison>(),
+        ReportKind::of::<CompareCost>(),
     ];
 
     fn inputs(&self) -> Vec<PathBuf> {

@@ -2,24 +2,22 @@
 
 use super::Compare;
 use super::inputs::Inputs;
-use crate::jobs::kit::outcome::{text, write_pages};
-use crate::jobs::kit::{
-    Failure, Job, Outcome, Session, measured, outputs, recipe_of, shards, store,
-};
+use super::result::{BestOfComparison, CompareCost, CompareResult, SavedBest};
+use crate::jobs::kit::outcome::{apart, write_pages};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs, recipe_of, shards, store};
 use crate::jobs::language::compress::StoredDType;
-use crate::jobs::language::saving::{self, Saving, write_beside};
+use crate::jobs::language::saving::{SavedAs, Saving, write_beside};
 use crate::jobs::language::sweep::left_nothing;
-use crate::jobs::language::tasks::cost;
+use crate::jobs::language::tasks::{Judged, cost};
 use linwright_compress::{Edit, FitTo, Rates};
 use linwright_evaluate::Outcome as Part;
 use linwright_lm::LmError;
-use linwright_lm::compare::report::{document, headline, notes, speed_table, table};
+use linwright_lm::compare::report::document;
 use linwright_lm::compare::{Asked, Compared, Work, asked, compare};
 use linwright_ops::Examples;
-use linwright_report::number::{bytes, grouped};
-use linwright_report::{Block, Document, Table};
+use linwright_report::Document;
 use linwright_run::memory::peak_resident_bytes;
-use linwright_run::{Fingerprint, Monitor, RunDirectory, Store, state};
+use linwright_run::{Fingerprint, Measured, Monitor, RunDirectory, Store, state};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -83,7 +81,7 @@ fn check_best(job: &Compare, best: &Path, session: &mut Session<'_>) -> Result<(
 /// A comparison whose best model, if it was wanted, is saved.
 struct Done {
     compared: Compared,
-    saved: Option<Value>,
+    saved: Option<SavedBest>,
 }
 
 /// What all cells depend on: options but those that choose cells, or show them, and the content of
@@ -131,7 +129,7 @@ fn save(
     compared: &Compared,
     output: &Path,
     session: &mut Session<'_>,
-) -> Result<Value, Failure> {
+) -> Result<SavedBest, Failure> {
     let Some(&keep) = job.keep.first() else {
         return Err(Failure::usage("--keep names no share, so no model is saved"));
     };
@@ -143,24 +141,31 @@ fn save(
     let candidate = candidate.ok_or_else(|| Failure::general("the best method is not compared"))?;
     session.step(&format!("{} at {keep}: making the model again", cell.method));
     let made = work.make(candidate, Some(keep), FitTo::All, session)?;
+    let result = BestOfComparison {
+        method: candidate.clone(),
+        keep,
+        parameters: figures.parameters,
+        sites: made.edited.sites,
+        judged: Judged {
+            dense: compared.dense.results.clone(),
+            results: figures.results.clone(),
+            comparisons: figures.comparisons.clone(),
+        },
+    };
     let saving = Saving {
         form: job.form,
         dtype: job.dtype.map(StoredDType::dtype),
         force: job.force,
         output,
-        result: json!({
-            "method": candidate, "keep": keep, "parameters": figures.parameters,
-            "sites": made.edited.sites, "dense": compared.dense.results,
-            "results": figures.results, "comparisons": figures.comparisons,
-        }),
-        measured: &["sites/*/fit/seconds"],
+        result: &result,
         curves: String::new(),
     };
     let saved = saving.write(&made.edited.network, &inputs.model, session)?;
-    let mut summary = saving::summary(&saved);
-    summary["output"] = json!(session.portable(output));
-    summary["method"] = json!(cell.method);
-    Ok(summary)
+    Ok(SavedBest {
+        form: SavedAs::of(&saved),
+        output: session.portable(output),
+        method: cell.method.clone(),
+    })
 }
 
 /// Writes the files of a finished comparison, and shows it.
@@ -177,34 +182,21 @@ fn finish(
     let results = &compared.dense.results;
     let mut provenance = session.provenance("linwright compare", &inputs.model.loaded, results);
     provenance.seeds = vec![job.seed];
-    let peak = peak_resident_bytes();
-    let result = json!({
-        "model": inputs.model.place.name, "compare": compared, "saved": saved,
-        "calibration": inputs.calibration.as_ref().map(|text| &text.record),
-        "provenance": provenance, "peak_resident_bytes": peak, "seconds": seconds,
-    });
     let page = document(&job.title, &inputs.model.place.name, &compared);
-    let mut kept = result.clone();
-    let apart = measured::split(&mut kept, Compare::MEASURED);
-    write_beside(session, &inputs.model, &apart, output)?;
+    let result = CompareResult {
+        model: inputs.model.place.name.clone(),
+        compare: compared,
+        saved,
+        calibration: inputs.calibration.as_ref().map(|text| text.record.clone()),
+        provenance,
+        peak_resident_bytes: Measured(peak_resident_bytes()),
+        seconds: Measured(seconds),
+    };
+    let (kept, measured) = apart(&result)?;
+    write_beside(session, &inputs.model, &measured, output)?;
     let page = write(output, &page, &kept)?;
-    let mut lines = vec![headline(&compared)];
-    if let Some(saved) = &saved {
-        let told = |key: &str| saved[key].as_str().unwrap_or_default().to_owned();
-        lines.push(format!(
-            "saved {} to {}, form {}; this text chose it, so its figures are flattered",
-            told("method"),
-            told("output"),
-            told("form")
-        ));
-    }
-    lines.push(format!("report: {}", session.portable(page)));
-    let mut blocks = vec![text(lines), Block::Table(table(&compared))];
-    blocks.push(Block::Notes(notes(&compared)));
-    let peak = peak.map(|peak| format!("peak memory of the run: {}", bytes(peak)));
-    let told = [Some(format!("{seconds:.0} s in all")), peak];
-    let measured = vec![Block::Table(speed_table(&compared)), text(told.into_iter().flatten())];
-    Ok(Outcome { measured, ..Outcome::new(result, blocks) })
+    let blocks = result.blocks(&session.portable(page));
+    Ok(Outcome::of(result).showing(blocks))
 }
 
 /// Writes `report.md`, `report.html` and `result.json`; gives the path of the page.
@@ -226,44 +218,28 @@ fn dry_run(job: &Compare, inputs: &Inputs, session: &mut Session<'_>) -> Result<
     let mut rates = Rates::default();
     let mut planned: Vec<Planned> = Vec::new();
     for own in &asked {
-        let next = Planned::new(&work, own, dense, planned.last(), &mut rates)?;
+        let next = Planned::new(&work, own, planned.last(), &mut rates)?;
         planned.push(next);
     }
-    let columns = [
-        ("method", false),
-        ("asked", true),
-        ("parameters", true),
-        ("kept", false),
-        ("fit, s", true),
-    ];
-    let of_fits: f64 = planned.iter().filter_map(|own| own.seconds).sum();
-    let table = Table::new("Models", columns).with(planned.iter().map(Planned::row));
     let models = planned.iter().filter(|own| own.size.is_ok()).count() as u64 + 1;
     let tasks: Vec<_> = inputs.tasks.iter().map(|task| (task.as_ref(), models)).collect();
-    let mut outcome = cost(&tasks, &inputs.model, &inputs.evaluation, session)?;
-    let mut result = outcome.value()?;
-    let fits: Vec<Option<f64>> = planned.iter().map(|own| own.seconds).collect();
-    let reasons: Vec<Option<&String>> = planned.iter().map(|own| own.size.as_ref().err()).collect();
-    result["cells"] = json!(asked);
-    result["left_out"] = json!(reasons);
-    result["models"] = json!(models);
-    result["fit_seconds"] = json!(fits);
-    outcome.result = Box::new(result);
-    let told = format!(
-        "time of the fits: about {of_fits:.0} s, each size like the first of its method, without \
-         pruning, which is not estimated"
-    );
-    outcome.report.blocks.insert(0, Block::Table(table));
-    outcome.report.blocks.insert(1, text([told]));
-    Ok(outcome)
+    let evaluation = cost(&tasks, &inputs.model, &inputs.evaluation, session)?;
+    Ok(Outcome::of(CompareCost {
+        evaluation,
+        cells: asked,
+        left_out: planned.iter().map(|own| own.size.as_ref().err().cloned()).collect(),
+        models,
+        fit_seconds: planned.iter().map(|own| own.seconds).collect(),
+        parameters: planned.iter().map(|own| own.size.as_ref().ok().copied()).collect(),
+        parameters_dense: dense,
+    }))
 }
 
 /// A model that is not made.
 struct Planned {
     name: String,
-    asked: Option<f64>,
-    /// Parameters and their share, or why there is no model.
-    size: Result<(u64, f64), String>,
+    /// Parameters, or why there is no model.
+    size: Result<u64, String>,
     /// Estimated time of the fits, where there is an estimate.
     seconds: Option<f64>,
 }
@@ -274,7 +250,6 @@ impl Planned {
     fn new(
         work: &Work<'_>,
         asked: &Asked,
-        dense: u64,
         before: Option<&Self>,
         rates: &mut Rates,
     ) -> Result<Self, LmError> {
@@ -286,18 +261,7 @@ impl Planned {
             (Ok(_), None) => work.seconds(candidate, *keep, rates)?,
             (Err(_), _) => None,
         };
-        let share = |count: u64| count as f64 / dense.max(1) as f64;
-        let size = size.map(|count| (count, share(count))).map_err(|error| error.to_string());
-        Ok(Self { name: candidate.name(), asked: *keep, size, seconds })
-    }
-
-    fn row(&self) -> Vec<String> {
-        let asked = self.asked.map_or_else(String::new, |keep| keep.to_string());
-        let (parameters, kept) = match &self.size {
-            Ok((count, share)) => (grouped(*count), format!("{share:.4}")),
-            Err(reason) => (String::new(), format!("no model: {reason}")),
-        };
-        let seconds = self.seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"));
-        vec![self.name.clone(), asked, parameters, kept, seconds]
+        let size = size.map_err(|error| error.to_string());
+        Ok(Self { name: candidate.name(), size, seconds })
     }
 }

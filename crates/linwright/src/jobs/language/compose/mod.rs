@@ -1,12 +1,14 @@
 //! Compositions: cuts of several weights, each kept if the model does not get worse.
 
+mod result;
 mod run;
 
-use crate::jobs::kit::measured::PROVENANCE;
+use self::result::CompositionOfModel;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::slots::SlotOptions;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -54,7 +56,7 @@ impl Job for Compose {
         Run the same command again to resume. `linwright laser --plan DIR/edits.json` then writes \
         the model.";
     const DIVISION: Division = Division::Together;
-    const MEASURED: &'static [&'static str] = &PROVENANCE;
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CompositionOfModel>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

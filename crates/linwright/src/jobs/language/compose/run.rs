@@ -1,10 +1,10 @@
 //! `linwright compose`: greedy combination of edits, each kept if the model does not get worse.
 
 use super::Compose;
-use crate::jobs::kit::measured;
-use crate::jobs::kit::outcome::text;
+use super::result::CompositionOfModel;
+use crate::jobs::kit::outcome::{apart, text};
 use crate::jobs::kit::store;
-use crate::jobs::kit::{Failure, Job, Outcome, Session, outputs};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs};
 use crate::jobs::language::saving::write_beside;
 use crate::jobs::language::sweep::{Items, Opened, grid, left_nothing};
 use linwright_compress::intervention::apply_edits;
@@ -14,7 +14,7 @@ use linwright_lm::cuts::report::{edits_table, steps, test_table};
 use linwright_lm::cuts::sweep::Swept;
 use linwright_report::Block;
 use linwright_run::{Monitor, RunDirectory, input, shown_reason, state};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::Path;
 
 /// Largest `result.json` of a sweep that is read, in bytes.
@@ -27,7 +27,8 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let known = places(&grid, &opened.model.loaded.decoder)?;
     check_once(&known, &opened.model.loaded.decoder)?;
     if job.dry_run {
-        return opened.cost(known.len() * grid.sizes.len(), &job.evaluation, session);
+        let cells = known.len() * grid.sizes.len();
+        return opened.cost(cells, &job.evaluation, session).map(Outcome::of);
     }
     let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     let order =
@@ -54,29 +55,29 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     session.tell_damage(&store);
     let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;
     if team.rank() > 0 {
-        return Ok(Outcome::new(json!({}), Vec::new()));
+        return Ok(Outcome::none());
     }
     let mut edited = opened.model.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &composed.edits, &store, session);
     session.tell_damage(&store);
     let sites = sites?;
     session.finish();
-    let json = result(&opened, &composed, session)?;
     let edits = serde_json::to_value(&composed.edits)
         .map_err(|error| Failure::general(format!("cannot write the edits as JSON: {error}")))?;
     state::write(&output.join("edits.json"), format!("{edits:#}\n").as_bytes())?;
-    let mut kept = json.clone();
-    let measured = measured::split(&mut kept, Compose::MEASURED);
+    let result = result(&opened, composed, session);
+    let (kept, measured) = apart(&result)?;
     write_beside(session, &opened.model, &measured, &output)?;
     state::write(&output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
+    let composed = &result.compose;
     let mut blocks: Vec<Block> =
         composed.test.iter().map(|test| Block::Table(test_table(test))).collect();
     blocks.push(text([format!("edits: {}", session.portable(output.join("edits.json")))]));
-    blocks.push(Block::Table(steps(&composed)));
+    blocks.push(Block::Table(steps(composed)));
     if !sites.is_empty() {
         blocks.push(Block::Table(edits_table(&sites)));
     }
-    Ok(Outcome::new(json, blocks))
+    Ok(Outcome::of(result).showing(blocks))
 }
 
 /// The weights of a sweep, best first.
@@ -96,15 +97,12 @@ fn order_of(path: &Path) -> Result<Vec<Place>, Failure> {
     Ok(best_first(&swept))
 }
 
-fn result(opened: &Opened, composed: &Composed, session: &Session<'_>) -> Result<Value, Failure> {
-    let value = serde_json::to_value(composed).map_err(|error| {
-        Failure::general(format!("cannot write the composition as JSON: {error}"))
-    })?;
+fn result(opened: &Opened, compose: Composed, session: &Session<'_>) -> CompositionOfModel {
     let mut provenance = session.provenance(
         "linwright compose",
         &opened.model.loaded,
-        std::slice::from_ref(&composed.dense),
+        std::slice::from_ref(&compose.dense),
     );
-    provenance.seeds = vec![composed.grid.seed];
-    Ok(json!({"model": opened.model.place.name, "compose": value, "provenance": provenance}))
+    provenance.seeds = vec![compose.grid.seed];
+    CompositionOfModel { model: opened.model.place.name.clone(), compose, provenance }
 }

@@ -21,7 +21,7 @@ use linwright_ops::{LinearSlot, OpSpec, Sites};
 use linwright_report::Block;
 use linwright_report::number::signed;
 use linwright_run::Store;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Kinds of operators that `auto` tries beside low rank: those that few alternations fit.
 const KINDS: [&str; 2] = ["monarch", "block_hadamard"];
@@ -51,20 +51,21 @@ pub(super) fn check_model(
 }
 
 /// A division of the budget with what it was made from.
-#[derive(Serialize)]
-pub(super) struct Allocated {
-    /// Name of the allocator.
-    allocator: &'static str,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Allocated {
+    /// The allocator.
+    allocator: Allocator,
     /// Multiple of the ranks.
     align: usize,
     /// What was measured, without the choices.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     measured: Option<Sensitivity>,
     /// Plans that were judged on validation windows of the calibration text, the best first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) tried: Vec<Tried>,
+    /// The plan, which a result has for itself.
     #[serde(skip)]
-    pub(super) plan: Plan,
+    pub(super) plan: Option<Plan>,
 }
 
 impl Allocated {
@@ -134,8 +135,14 @@ impl Dividing<'_> {
                     .map_err(|error| Failure::general(error.to_string()))?;
                 let allocation = allocate(&choices, share.keep).map_err(unreachable)?;
                 let plan = plan_of(&allocation, &choices);
-                let allocator = Allocator::Spectrum.name();
-                Ok(Some(Allocated { allocator, align, measured: None, tried: Vec::new(), plan }))
+                let allocator = Allocator::Spectrum;
+                Ok(Some(Allocated {
+                    allocator,
+                    align,
+                    measured: None,
+                    tried: Vec::new(),
+                    plan: Some(plan),
+                }))
             }
             Division::Sensitivity { tries_operators, .. } => {
                 let edit = &self.uniform.edits[0];
@@ -162,7 +169,7 @@ impl Dividing<'_> {
         let tried = judged(measured, &found, candidates, &context, plan_of, session)?;
         let tried = tried.map_err(unreachable)?;
         found.choices.clear();
-        let (allocator, plan) = (Allocator::Sensitivity.name(), tried[0].plan.clone());
+        let (allocator, plan) = (Allocator::Sensitivity, Some(tried[0].plan.clone()));
         let align = candidates.align;
         Ok(Allocated { allocator, align, measured: Some(found), tried, plan })
     }

@@ -3,6 +3,7 @@
 
 use super::allocation::{Allocated, Dividing};
 use super::edits::Edits;
+use super::result::BudgetPlanned;
 use super::spec::{Budget, Share, Slots};
 use super::{Compress, MethodTerm, plan};
 use crate::jobs::kit::outcome::{table, text};
@@ -11,7 +12,7 @@ use crate::jobs::kit::{Failure, JobError, Outcome, Session, recipe_of};
 use crate::jobs::language::compare::standard_candidates;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::plan::Edit;
-use linwright_compress::{Size, SlotSet, Unit};
+use linwright_compress::{Plan, Size, SlotSet, Unit};
 use linwright_evaluate::RunOptions;
 use linwright_lm::allocate::{Measured, validation_loss};
 use linwright_lm::compare::{Candidate, Tried, Work, within_budget};
@@ -20,8 +21,7 @@ use linwright_ops::Examples;
 use linwright_report::Block;
 use linwright_report::number::grouped;
 use linwright_run::{Fingerprint, Monitor, Shard, Store};
-use serde::Serialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 /// The share with the layers that it counts, checked before any work.
 pub(super) fn resolved(job: &Compress, share: f64) -> Result<Budget, JobError> {
@@ -52,8 +52,8 @@ pub(super) fn check_model(model: &Transformer, is_offloaded: bool) -> Result<(),
 }
 
 /// What was tried within a budget, and what won.
-#[derive(Serialize)]
-pub(super) struct Budgeted {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Budgeted {
     /// The share.
     share: f64,
     /// Tokens on which methods were judged.
@@ -64,8 +64,6 @@ pub(super) struct Budgeted {
     tried: Vec<Tried>,
     /// The division over the layers, if it was tried.
     division: Option<Allocated>,
-    #[serde(skip)]
-    pub(super) edits: Edits,
 }
 
 impl Budgeted {
@@ -113,7 +111,7 @@ pub(super) struct Spending<'a> {
 
 impl Spending<'_> {
     /// Tries every candidate, and a division over the layers of the best that has ranks.
-    pub(super) fn best(&self, session: &mut Session<'_>) -> Result<Budgeted, Failure> {
+    pub(super) fn best(&self, session: &mut Session<'_>) -> Result<(Budgeted, Edits), Failure> {
         let (sites, none) = (self.budget.slots.clone(), Vec::new());
         let decoder = &self.model.loaded.decoder;
         let plan_of = |edit: Edit| plan::standard(decoder, edit, self.job.seed);
@@ -148,16 +146,16 @@ impl Spending<'_> {
         let validation = &self.windows.windows()[self.windows.training()..];
         session.step("judging the dense model");
         let dense_loss = validation_loss(self.measured()?, session)?;
+        let winner = self.winner(&work, &candidates, &tried)?;
         let mut found = Budgeted {
             share: self.budget.share,
             tokens: validation.iter().map(|window| window.len().saturating_sub(1)).sum(),
             dense_loss,
-            edits: self.winner(&work, &candidates, &tried)?,
             tried,
             division: None,
         };
-        self.divide(&mut found, &sites, &candidates, session)?;
-        Ok(found)
+        let divided = self.divide(&mut found, &sites, &candidates, session)?;
+        Ok((found, divided.map_or(winner, Edits::Plan)))
     }
 
     fn measured(&self) -> Result<Measured<'_>, Failure> {
@@ -197,15 +195,15 @@ impl Spending<'_> {
         }
     }
 
-    /// Tries to divide the budget over the layers by the best method with ranks, which wins if its
-    /// loss is least.
+    /// Tries to divide the budget over the layers by the best method with ranks; gives the plan if
+    /// its loss is least.
     fn divide(
         &self,
         found: &mut Budgeted,
         sites: &SlotSet,
         candidates: &[Candidate],
         session: &mut Session<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Plan>, Failure> {
         let ranked = |own: &&Tried| {
             let candidate = candidates.iter().find(|other| other.name() == own.method);
             let has = matches!(candidate, Some(Candidate::Sites(method))
@@ -213,7 +211,7 @@ impl Spending<'_> {
             own.reason.is_none() && has
         };
         let ranked = found.tried.iter().find(ranked).map(|own| own.method.clone());
-        let (Some(name), true) = (ranked, self.budget.is_divided) else { return Ok(()) };
+        let (Some(name), true) = (ranked, self.budget.is_divided) else { return Ok(None) };
         let share = Share { keep: self.budget.share, align: self.budget.align };
         let size = Some(Size::Keep(share.keep));
         let method = plan::method_of(MethodTerm::named(&name).as_ref(), size)?;
@@ -228,7 +226,9 @@ impl Spending<'_> {
             calibration: Some(self.windows),
             store: self.store,
         };
-        let Some(division) = dividing.divided(session)? else { return Ok(()) };
+        let Some(mut division) = dividing.divided(session)? else { return Ok(None) };
+        let plan = division.plan.take();
+        let mut winner = None;
         if let Some(best) = division.tried.first() {
             let method = format!("{name}, divided over the layers");
             let own = Tried { method, keep: Some(best.keep), loss: Some(best.loss), reason: None };
@@ -236,7 +236,7 @@ impl Spending<'_> {
             match wins {
                 true => {
                     found.tried.insert(0, own);
-                    found.edits = Edits::Plan(division.plan.clone());
+                    winner = plan;
                 }
                 false => {
                     let place = found.tried.iter().position(|other| {
@@ -247,22 +247,17 @@ impl Spending<'_> {
             }
         }
         found.division = Some(division);
-        Ok(())
+        Ok(winner)
     }
 }
 
 /// What would be tried.
 pub(super) fn dry_run(budget: &Budget) -> Outcome {
     let candidates = standard_candidates();
-    let row = |own: &Candidate| vec![own.name(), own.summary()];
-    let rows = candidates.iter().map(row).collect();
-    let divided = match budget.is_divided {
-        false => "every layer keeps the same share",
-        true => "the best method with ranks is tried once more, divided over the layers",
-    };
-    let share = budget.share;
-    let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
-    let result = json!({ "budget": share, "tries": names });
-    let lines = [format!("tries {} methods at {share}; {divided}", candidates.len())];
-    Outcome::new(result, vec![text(lines), table(&["tries", ""], rows)])
+    Outcome::of(BudgetPlanned {
+        budget: budget.share,
+        tries: candidates.iter().map(Candidate::name).collect(),
+        about: candidates.iter().map(Candidate::summary).collect(),
+        is_divided: budget.is_divided,
+    })
 }

@@ -1,5 +1,6 @@
 //! What is done to a model: sites one by one by a plan, or all together by pruning.
 
+use super::result::{Change, PruningChange};
 use super::spec::{Spec, What};
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::{Failure, Session};
@@ -11,7 +12,6 @@ use linwright_lm::LmError;
 use linwright_lm::prune::{Cut, PruneProblem, PruneSpec};
 use linwright_model::{Batch, Transformer, Windows};
 use linwright_ops::{Examples, Op, SiteId, Sites};
-use serde_json::{Value, json};
 
 /// What is done to a model.
 #[derive(Clone)]
@@ -67,10 +67,13 @@ impl Edits {
     }
 
     /// The edits for results.
-    pub(super) fn summary(&self) -> Value {
+    pub(super) fn summary(&self) -> Change {
         match self {
-            Self::Plan(plan) => json!(plan),
-            Self::Pruning(spec, cut) => json!({"pruning": spec, "cut": cut}),
+            Self::Plan(plan) => Change::Plan(plan.clone()),
+            Self::Pruning(spec, cut) => {
+                let (pruning, cut) = (spec.clone(), cut.clone());
+                Change::Pruning(PruningChange { pruning, cut })
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use linwright_ops::{Examples, Network, Sites};
 use linwright_report::number::bytes;
 use linwright_run::memory::resident_bytes;
 use linwright_tensor::dtype::DType;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The program, its threads, and blocks of logits.
 const FIXED: u64 = 64 << 20;
@@ -26,8 +26,8 @@ const NUMBER: u64 = size_of::<f32>() as u64;
 const OF_PRUNING: u64 = 6;
 
 /// Memory in bytes at the heights of a compression.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Peak {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Peak {
     /// While the last layers are fitted.
     fits: u64,
     /// While the replaced layers are trained; zero without a recovery.

@@ -8,10 +8,12 @@ mod names;
 pub(in crate::jobs) mod plan;
 mod pruning;
 pub(in crate::jobs) mod recovery;
+mod result;
 pub(in crate::jobs) mod run;
 mod spec;
 pub(in crate::jobs) mod summary;
 
+use self::result::{BudgetPlanned, CompressCost, CompressResult, PruneCost};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::sizes::{SizeText, size_of};
 use crate::jobs::kit::{
@@ -23,12 +25,14 @@ use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::Size;
 use linwright_compress::allocate::Allocator;
+use linwright_report::ReportKind;
 pub(in crate::jobs) use names::Way;
 pub use names::{Heal, MethodTerm, Methods, StoredDType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::Spec;
 use std::path::PathBuf;
+pub(in crate::jobs) use summary::site_blocks;
 
 /// A method for the layers of a model, fitted to calibration text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -181,15 +185,11 @@ impl Job for Compress {
         {\"rank\": 8}}]}. Of several edits that select a layer, the last counts.";
     const WRITES_MODEL: bool = true;
     const DIVISION: Division = Division::Exchanged;
-    const MEASURED: &'static [&'static str] = &[
-        "recovery/seconds",
-        "stages",
-        "sites/*/fit/seconds",
-        "summary/peak_resident_bytes",
-        "summary/tokens_per_second",
-        "summary/tokens_per_second_before",
-        "tokens_per_second",
-        "tokens_per_second_before",
+    const RESULTS: &'static [ReportKind] = &[
+        ReportKind::of::<CompressResult>(),
+        ReportKind::of::<CompressCost>(),
+        ReportKind::of::<PruneCost>(),
+        ReportKind::of::<BudgetPlanned>(),
     ];
 
     fn inputs(&self) -> Vec<PathBuf> {

@@ -4,33 +4,31 @@ use super::allocation::{Allocated, Dividing, check_model};
 use super::budget::{self, Budgeted, Spending};
 use super::edits::Edits;
 use super::memory::{Means, Peak};
+use super::result::{CompressResult, Summary};
 use super::spec::{Spec, What};
-use super::summary::{self, Summary};
+use super::summary;
 use super::{Compress, StoredDType, recovery};
-use crate::jobs::kit::outcome::text as text_block;
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::verb::AnyJob;
-use crate::jobs::kit::{ByteSize, Failure, Job, Outcome, Session, outputs, room, store};
+use crate::jobs::kit::{ByteSize, Failure, Outcome, Session, outputs, room, store};
 use crate::jobs::language::calibration::Calibration;
 use crate::jobs::language::offload;
 use crate::jobs::language::offload::Offload;
-use crate::jobs::language::saving::{self, Saving};
+use crate::jobs::language::saving::{self, SavedAs, Saving};
 use crate::jobs::language::tasks::{
     Judged, before_and_after, check_tasks, open_tasks_if_any, seconds as seconds_of,
 };
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
-use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{FitTo, Plan};
 use linwright_evaluate::{Task, tokens_per_second};
 use linwright_lm::LmError;
 use linwright_lm::text::windows_without_text;
 use linwright_measure::capture::Bounds;
 use linwright_model::checkpoint::Precision;
-use linwright_model::checkpoint::export::Exported;
 use linwright_model::{Transformer, Windows};
 use linwright_ops::{Examples, SiteId, Sites};
 use linwright_run::team::Team;
-use linwright_run::{Monitor, Store};
+use linwright_run::{Measured, Monitor, Store};
 use linwright_study as study;
 use serde_json::json;
 use std::path::Path;
@@ -97,7 +95,9 @@ pub(in crate::jobs) fn run(
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
     store::done(unfinished, session);
-    Ok(outcome(job, &model, calibration, &done, session))
+    let mut done = done;
+    done.stages = Measured(session.finish());
+    Ok(Outcome::of(done))
 }
 
 /// Refuses a model whose weights alone take more memory than is allowed, before they are read.
@@ -135,35 +135,6 @@ fn dry_run(
     summary::dry_run(spec, edits, (peak, evaluation), means)
 }
 
-/// The result and the report.
-fn outcome(
-    job: &Compress,
-    model: &OpenModel,
-    calibration: Option<&Calibration>,
-    done: &Done,
-    session: &mut Session<'_>,
-) -> Outcome {
-    let OpenModel { loaded, place } = model;
-    let stages = session.finish();
-    let summary = Summary::new(done, &loaded.decoder, &place.path);
-    let result = json!({
-        "model": place.name, "output": session.portable(&job.output), "plan": done.edits.summary(),
-        "saved": saving::summary(&done.saved), "summary": summary, "sites": done.edited.sites,
-        "stages": stages, "dense": done.judged.dense, "results": done.judged.results,
-        "comparisons": done.judged.comparisons, "allocation": done.allocated,
-        "calibration": calibration.map(|text| &text.record),
-        "recovery": done.recovery, "budget": done.budget,
-    });
-    let mut blocks = vec![summary.block(done, &session.portable(&job.output))];
-    blocks.extend(calibration.map(|text| text_block([text.record.line()])));
-    blocks.extend(done.judged.blocks());
-    blocks.extend(done.recovery.as_ref().map(recovery::block));
-    blocks.extend(done.budget.iter().flat_map(Budgeted::blocks));
-    blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
-    blocks.extend(summary::site_blocks(&done.edited.sites));
-    Outcome { measured: summary.measured(done.recovery.as_ref()), ..Outcome::new(result, blocks) }
-}
-
 /// Refuses, before any work, what the members of a team would all do.
 fn check_team(spec: &Spec, session: &Session<'_>) -> Result<(), Failure> {
     let undivided = [
@@ -190,7 +161,7 @@ fn help(
     let Decided { edits, .. } = decided(job, work, &tried_in(pieces, work), session)?;
     edited(work, &edits, pieces, session)?;
     session.finish();
-    Ok(Outcome::new(json!({}), Vec::new()))
+    Ok(Outcome::none())
 }
 
 /// What is said of so few tokens for the inputs of a layer that its fit is mostly noise.
@@ -217,23 +188,6 @@ fn compared(
     text
 }
 
-/// An edited and saved model.
-pub(super) struct Done {
-    /// What was done to the model.
-    edits: Edits,
-    pub(super) edited: Edited<Transformer>,
-    pub(super) judged: Judged,
-    pub(super) saved: Exported,
-    /// Scoring speed of the original and the edited model, in tokens per second.
-    pub(super) speeds: [f64; 2],
-    /// The division of the budget, unless it is uniform.
-    pub(super) allocated: Option<Allocated>,
-    /// What was tried within a budget, if one was given.
-    pub(super) budget: Option<Budgeted>,
-    /// What recovery training did, if it was wanted.
-    pub(super) recovery: Option<RecoveryReport>,
-}
-
 /// Calibration tokens for each input of a layer, below which they are called few.
 const FEW_PER_INPUT: usize = 8;
 
@@ -258,12 +212,10 @@ fn allocate_and_fit(
     work: &Work<'_>,
     pieces: &Store,
     session: &mut Session<'_>,
-) -> Result<Done, Failure> {
+) -> Result<CompressResult, Failure> {
     let decided = decided(job, work, &tried_in(pieces, work), session);
     session.tell_damage(pieces);
-    let Decided { edits, allocated, budget } = decided?;
-    let done = fit_and_save(job, work, edits, pieces, session)?;
-    Ok(Done { allocated, budget, ..done })
+    fit_and_save(job, work, decided?, pieces, session)
 }
 
 /// Where the fits of plans that are tried are kept. Each member of a team tries all of them: none
@@ -292,8 +244,7 @@ fn decided(
     let calibration = calibration.map(|text| &text.windows);
     let uniform = match (edits, &spec.what, calibration) {
         (None, What::Budget(budget), Some(windows)) => {
-            let found = Spending { job, budget, model, windows, store }.best(session)?;
-            let edits = found.edits.clone();
+            let (found, edits) = Spending { job, budget, model, windows, store }.best(session)?;
             return Ok(Decided { edits, allocated: None, budget: Some(found) });
         }
         (None, ..) => {
@@ -304,15 +255,16 @@ fn decided(
             return Ok(Decided { edits: edits.clone(), allocated: None, budget: None });
         }
     };
-    let allocated = match &spec.what {
+    let mut allocated = match &spec.what {
         What::Slots(slots) => {
             let seed = spec.seed;
             Dividing { slots, seed, uniform, model, calibration, store }.divided(session)?
         }
         What::Plan(_) | What::Budget(_) | What::Pruning(..) => None,
     };
-    let plan = allocated.as_ref().map_or(uniform, |allocated| &allocated.plan);
-    Ok(Decided { edits: Edits::Plan(plan.clone()), allocated, budget: None })
+    let plan = allocated.as_mut().and_then(|allocated| allocated.plan.take());
+    let edits = Edits::Plan(plan.unwrap_or_else(|| uniform.clone()));
+    Ok(Decided { edits, allocated, budget: None })
 }
 
 /// What is known of the original model while its layers are fitted.
@@ -344,14 +296,15 @@ fn edited(
 fn fit_and_save(
     job: &Compress,
     work: &Work<'_>,
-    edits: Edits,
+    decided: Decided,
     pieces: &Store,
     session: &mut Session<'_>,
-) -> Result<Done, Failure> {
+) -> Result<CompressResult, Failure> {
     let Work { model, calibration, tasks, .. } = *work;
     let loaded = &model.loaded;
     let windows = calibration.map(|text| &text.windows);
     let context = context_of(work, pieces);
+    let Decided { edits, allocated, budget } = decided;
     let edited = edited(work, &edits, pieces, session);
     session.tell_damage(pieces);
     let mut edited = edited?;
@@ -376,21 +329,32 @@ fn fit_and_save(
     );
     let both = [&loaded.decoder, &edited.network];
     let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
-    let result = json!({
-        "plan": edits.summary(), "parameters": study::parameter_counts(&loaded.decoder, &edited),
-        "sites": edited.sites, "dense": judged.dense, "results": judged.results,
-        "comparisons": judged.comparisons, "calibration": calibration.map(|text| &text.record),
-        "recovery": recovery,
-        "tokens_per_second_before": speeds[0], "tokens_per_second": speeds[1],
-    });
-    let (force, output) = (job.force, &*job.output);
     let curves = curves(&edited) + &recovery.as_ref().map_or_else(String::new, recovery::curve);
-    let (form, measured) = (job.form, Compress::MEASURED);
-    let saving = Saving { form, dtype, force, output, result, measured, curves };
+    let parameters = study::parameter_counts(&loaded.decoder, &edited);
+    let mut result = CompressResult {
+        model: model.place.name.clone(),
+        output: None,
+        plan: edits.summary(),
+        saved: None,
+        summary: None,
+        parameters,
+        sites: edited.sites,
+        judged,
+        calibration: calibration.map(|text| text.record.clone()),
+        allocation: allocated,
+        recovery,
+        budget,
+        stages: Measured::default(),
+        tokens_per_second_before: Measured(speeds[0]),
+        tokens_per_second: Measured(speeds[1]),
+    };
+    let (force, form, output) = (job.force, job.form, &*job.output);
+    let saving = Saving { form, dtype, force, output, result: &result, curves };
     let saved = saving.write(&edited.network, model, session)?;
-    let speeds = [speeds[0], speeds[1]];
-    let (allocated, budget) = (None, None);
-    Ok(Done { edits, edited, judged, saved, speeds, allocated, budget, recovery })
+    result.summary = Some(Summary::new(&parameters, &model.place.path, &saved));
+    result.saved = Some(SavedAs::of(&saved));
+    result.output = Some(session.portable(output));
+    Ok(result)
 }
 
 /// Training curves of the fits, one line of JSON for each point.
@@ -406,6 +370,6 @@ fn curves(edited: &Edited<Transformer>) -> String {
 
 /// One line about the fit of a site.
 fn fit_told(SiteOutcome { site, method, fit, parameters, .. }: &SiteOutcome) -> String {
-    let (error, seconds) = (fit.relative_error, fit.seconds);
+    let (error, seconds) = (fit.relative_error, *fit.seconds);
     format!("{site}: {method}, {parameters} parameters, relative error {error:.3e}, {seconds:.2} s")
 }

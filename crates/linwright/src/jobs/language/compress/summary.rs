@@ -3,12 +3,11 @@
 use super::edits::Edits;
 use super::memory::{Means, Peak};
 use super::recovery;
-use super::run::Done;
+use super::result::{CompressCost, PruneCost, PrunedSizes, PruningChange};
 use super::spec::Spec;
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Outcome};
 use linwright_compress::pipeline::SiteOutcome;
-use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{Estimate, Rates, estimate};
 use linwright_files::RawFile;
 use linwright_lm::LmError;
@@ -17,88 +16,7 @@ use linwright_model::{Batch, Transformer};
 use linwright_ops::Examples;
 use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
-use linwright_run::memory::peak_resident_bytes;
-use linwright_study as study;
-use serde_json::json;
 use std::path::Path;
-
-/// Before and after.
-#[derive(serde::Serialize)]
-pub(super) struct Summary {
-    targeted_dense: u64,
-    targeted: u64,
-    keep: f64,
-    model_dense: u64,
-    model: u64,
-    weight_bytes_before: u64,
-    weight_bytes: u64,
-    tokens_per_second_before: f64,
-    tokens_per_second: f64,
-    peak_resident_bytes: Option<u64>,
-    max_logit_difference: f64,
-    relative_logit_difference: f64,
-}
-
-impl Summary {
-    pub(super) fn new(done: &Done, original: &Transformer, source: &Path) -> Self {
-        let Done { edited, saved, speeds, .. } = done;
-        let counts = study::parameter_counts(original, edited);
-        Self {
-            targeted_dense: counts.targeted_dense,
-            targeted: counts.targeted,
-            keep: counts.keep(),
-            model_dense: counts.model_dense,
-            model: counts.model,
-            weight_bytes_before: weight_bytes(source),
-            weight_bytes: weight_bytes(&saved.saved.dir),
-            tokens_per_second_before: speeds[0],
-            tokens_per_second: speeds[1],
-            peak_resident_bytes: peak_resident_bytes(),
-            max_logit_difference: f64::from(saved.saved.gap.largest),
-            relative_logit_difference: saved.saved.gap.relative,
-        }
-    }
-
-    pub(super) fn block(&self, done: &Done, output: &str) -> Block {
-        let choice = &done.saved.choice;
-        text([
-            format!(
-                "replaced layers: {} -> {} parameters (keep {:.4})",
-                grouped(self.targeted_dense),
-                grouped(self.targeted),
-                self.keep,
-            ),
-            format!(
-                "model: {} -> {} parameters, {} -> {} bytes of weights",
-                grouped(self.model_dense),
-                grouped(self.model),
-                grouped(self.weight_bytes_before),
-                grouped(self.weight_bytes),
-            ),
-            format!("form {}: {}", choice.form.name(), choice.reason),
-            format!("wrote {output}; loaded back, {}", round_trip(self.relative_logit_difference)),
-        ])
-    }
-
-    /// Speed and memory.
-    pub(super) fn measured(&self, recovery: Option<&RecoveryReport>) -> Vec<Block> {
-        let speed = format!(
-            "scoring text: {:.0} -> {:.0} tokens/s",
-            self.tokens_per_second_before, self.tokens_per_second,
-        );
-        let peak = self.peak_resident_bytes.map(|peak| format!("peak memory: {}", bytes(peak)));
-        let recovery = recovery.map(recovery::time);
-        vec![text([Some(speed), peak, recovery].into_iter().flatten())]
-    }
-}
-
-/// How far the logits of a saved model are from those in memory.
-fn round_trip(relative: f64) -> String {
-    if relative == 0.0 {
-        return "logits are the same".to_owned();
-    }
-    format!("logits differ by {relative:.1e} of their spread (root mean square)")
-}
 
 /// Said of fits that no window was held out of.
 const ALL_FITTED: &str = "fit errors are on the calibration windows, all of which were fitted";
@@ -110,7 +28,7 @@ fn fitted_to_all(sites: &[SiteOutcome]) -> bool {
 }
 
 /// The table of sites, with what is to be known of its errors before it.
-pub(super) fn site_blocks(sites: &[SiteOutcome]) -> Vec<Block> {
+pub(in crate::jobs) fn site_blocks(sites: &[SiteOutcome]) -> Vec<Block> {
     let all_fitted = fitted_to_all(sites).then_some(text([ALL_FITTED]));
     all_fitted.into_iter().chain([site_table(sites)]).collect()
 }
@@ -135,7 +53,7 @@ pub(in crate::jobs) fn estimate_blocks(estimate: &Estimate) -> Vec<Block> {
 }
 
 /// As [`estimate_blocks`], with memory and seconds of what is around the fits as well.
-fn estimate_with(estimate: &Estimate, memory: u64, evaluation: f64) -> Vec<Block> {
+pub(super) fn estimate_with(estimate: &Estimate, memory: u64, evaluation: f64) -> Vec<Block> {
     let rows: Vec<Vec<String>> = estimate
         .sites
         .iter()
@@ -187,17 +105,14 @@ pub(super) fn dry_run(
     };
     let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
     let estimate = estimate(plan, model, examples, &mut Rates::default())?;
-    let mut blocks = estimate_with(&estimate, peak.bytes(), evaluation);
     let recovery = recovery::estimated(spec.recovery.as_ref(), &estimate, model, calibration)?;
-    if let Some(recovery) = &recovery {
-        // Before the table of all sites.
-        blocks.insert(1, recovery::estimate_block(recovery));
-    }
-    let result = json!({
-        "plan": plan, "estimate": estimate, "recovery": recovery, "memory": peak,
-        "evaluation_seconds": evaluation,
-    });
-    Ok(Outcome::new(result, blocks))
+    Ok(Outcome::of(CompressCost {
+        plan: plan.clone(),
+        estimate,
+        recovery,
+        memory: peak,
+        evaluation_seconds: evaluation,
+    }))
 }
 
 /// The sizes that a pruning leaves, exactly.
@@ -207,32 +122,19 @@ fn pruned_dry_run(
     model: &Transformer,
 ) -> Result<Outcome, Failure> {
     let sizes = spec.sizes(model, cut).map_err(LmError::from)?;
-    let row = |size: &SiteSize| {
-        let cells = [size.dense, size.kept].map(|count| grouped(count as u64));
-        [vec![size.site.to_string(), spec.id().to_owned()], cells.into()].concat()
-    };
     let sum = |of: fn(&SiteSize) -> usize| sizes.iter().map(of).sum::<usize>() as u64;
-    let (dense, kept) = (sum(|size| size.dense), sum(|size| size.kept));
-    let share = kept as f64 / dense.max(1) as f64;
-    let blocks = vec![
-        text([
-            format!(
-                "parameters of these layers: {} -> {} (keep {share:.4} of {} asked)",
-                grouped(dense),
-                grouped(kept),
-                cut.keep
-            ),
-            format!("memory: about {}", bytes(peak.bytes())),
-        ]),
-        table(&["site", "method", "dense", "then"], sizes.iter().map(row).collect()),
-    ];
-    let plan = Edits::Pruning(spec.clone(), cut.clone()).summary();
-    let estimate = json!({"sites": sizes, "targeted_dense": dense, "targeted": kept});
-    Ok(Outcome::new(json!({"plan": plan, "estimate": estimate, "memory": peak}), blocks))
+    let estimate = PrunedSizes {
+        targeted_dense: sum(|size| size.dense),
+        targeted: sum(|size| size.kept),
+        sites: sizes,
+    };
+    let (pruning, cut) = (spec.clone(), cut.clone());
+    let plan = PruningChange { pruning, cut };
+    Ok(Outcome::of(PruneCost { plan, estimate, memory: peak }))
 }
 
 /// Size of the weight files in a directory.
-fn weight_bytes(path: &Path) -> u64 {
+pub(super) fn weight_bytes(path: &Path) -> u64 {
     // The model was loaded from these files, or just written there. Follows links: in the cache of
     // the hub every file is one.
     let files = RawFile::all(path).into_iter().flatten();
@@ -242,7 +144,7 @@ fn weight_bytes(path: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, from_value};
+    use serde_json::{Value, from_value, json};
 
     /// A site with equal errors of both kinds.
     fn site(held_out: Option<bool>) -> SiteOutcome {

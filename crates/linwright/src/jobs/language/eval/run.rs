@@ -138,7 +138,7 @@ fn dry_run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
     let models = 1 + u64::from(job.baseline.is_some());
     let tasks: Vec<(&dyn Task, u64)> = tasks.iter().map(|task| (task.as_ref(), models)).collect();
-    cost(&tasks, &model, &job.evaluation, session)
+    Ok(Outcome::of(cost(&tasks, &model, &job.evaluation, session)?))
 }
 
 pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {

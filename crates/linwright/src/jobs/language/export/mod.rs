@@ -1,11 +1,14 @@
 //! Models saved in other forms.
 
+mod result;
 mod run;
 
+use self::result::{AdapterResult, ExportResult};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{ByteSize, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::form::SavedForm;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -60,6 +63,8 @@ impl Job for Export {
     const ABOUT: &str = "Save a model in a form that other runtimes load, with a model card and a \
         record of its provenance.";
     const WRITES_MODEL: bool = true;
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<ExportResult>(), ReportKind::of::<AdapterResult>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

@@ -1,17 +1,16 @@
 //! `linwright export`: saves a model in a form that other runtimes load.
 
 use super::Export;
-use crate::jobs::kit::outcome::text;
+use super::result::{AdapterResult, ExportResult};
 use crate::jobs::kit::source::{Place, find_model, open_model};
 use crate::jobs::kit::{Failure, Outcome, Session, inputs, outputs};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::form::SavedForm;
 use crate::jobs::language::saving::record;
-use linwright_files::{MEASURED, TOKENIZER_FILES};
+use linwright_files::TOKENIZER_FILES;
 use linwright_model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
-use linwright_model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
+use linwright_model::checkpoint::export::{Card, ExportForm, ExportOptions, export};
 use linwright_model::checkpoint::{Adapted, LoadedModel, SHARD_BYTES, merge_adapter};
-use linwright_report::number::grouped;
 use linwright_run::{Monitor, input};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};
@@ -53,7 +52,7 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
                 session.note(&format!("note: {warning}"));
             }
             session.finish();
-            adapter_outcome(output, &adapter)
+            Ok(Outcome::of(AdapterResult::of(output, adapter)))
         }
         SavedForm::Auto | SavedForm::Whole(_) => {
             let options = ExportOptions {
@@ -71,7 +70,7 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
                 session.note(&format!("note: {warning}"));
             }
             session.finish();
-            outcome(output, &done)
+            Ok(Outcome::of(ExportResult::of(output, &done)))
         }
     }
 }
@@ -169,53 +168,4 @@ fn write_adapter(
         beside,
     };
     Ok(export_lora(&loaded.decoder, &loaded.source, &base.path, &options, &job.output)?)
-}
-
-fn outcome(output: String, done: &Exported) -> Result<Outcome, Failure> {
-    let (form, sizes) = (done.choice.form.name(), &done.sizes);
-    let result = json!({
-        "output": output, "form": form, "reason": done.choice.reason,
-        "parameters": sizes, "warnings": done.warnings,
-        "max_logit_difference": done.saved.gap.largest,
-        "relative_logit_difference": done.saved.gap.relative,
-        "files": done.saved.files.iter().filter(|file| file.name != MEASURED).map(|file| json!({
-            "name": file.name, "bytes": file.bytes, "sha256": file.sha256,
-        })).collect::<Vec<_>>(),
-    });
-    let block = text([
-        format!("form {form}: {}", done.choice.reason),
-        format!(
-            "{} parameters (dense {}), {} bytes of weights (dense {})",
-            grouped(sizes.stored),
-            grouped(sizes.dense),
-            grouped(sizes.bytes),
-            grouped(sizes.dense_bytes),
-        ),
-        output,
-    ]);
-    Ok(Outcome::new(result, vec![block]))
-}
-
-fn adapter_outcome(output: String, adapter: &Adapter) -> Result<Outcome, Failure> {
-    let loss = adapter.sites.iter().map(|site| site.loss).fold(0.0, f64::max);
-    let parameters: u64 = adapter.sites.iter().map(|site| site.parameters).sum();
-    let result = json!({
-        "output": output, "form": "lora", "sites": adapter.sites,
-        "parameters": parameters, "resolution": adapter.resolution, "max_loss": loss,
-        "warnings": adapter.warnings,
-    });
-    let (least, most) = adapter
-        .sites
-        .iter()
-        .fold((usize::MAX, 0), |(least, most), site| (least.min(site.rank), most.max(site.rank)));
-    let block = text([
-        format!(
-            "form lora: {} layers of ranks {least} to {most}, {} parameters; at most {loss:.2e} of a \
-             difference was cut",
-            adapter.sites.len(),
-            grouped(parameters),
-        ),
-        output,
-    ]);
-    Ok(Outcome::new(result, vec![block]))
 }

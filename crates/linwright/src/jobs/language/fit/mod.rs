@@ -1,20 +1,20 @@
 //! One matrix, or rows and what they become, by operators of any kind.
 
 mod read;
+mod result;
 mod write;
 
-use crate::jobs::kit::outcome::{table, text};
+use self::result::{FitResult, OperatorFit};
 use crate::jobs::kit::{Failure, Job, JobError, Outcome, OutputPath, Session, bounds, outputs};
-use linwright_compress::fit::{Family, FamilyFit, FamilyFits, FitOptions, Target, fit_families};
+use linwright_compress::fit::{Family, FamilyFits, FitOptions, Target, fit_families};
 use linwright_ops::OpSpec;
-use linwright_report::Block;
-use linwright_report::number::{grouped, percent};
+use linwright_report::{Document, Report, ReportKind};
 use linwright_run::{Monitor, shown};
 use linwright_tensor::RngKey;
 use linwright_train::{Control, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Default shares of parameters.
@@ -101,6 +101,7 @@ impl Job for Fit {
         shape is fitted by least squares at several shares of the parameters, in closed form where \
         there is one; products of two diagonals and a circulant are recovered exactly. The output \
         directory has the operators as safetensors.";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<FitResult>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = read::made(&self.target, RngKey::new(0)).is_none();
@@ -145,24 +146,23 @@ impl Job for Fit {
         }
         session.finish();
         let shape = target.shape();
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "target": session.portable(&self.target),
-            "inputs": self.inputs.as_ref().map(|path| session.portable(path)),
-            "out": shape.out,
-            "inp": shape.inp,
-            "samples": x.as_ref().map(linwright_tensor::Mat::rows),
-            "fits": found.fits.iter().map(fit_json).collect::<Vec<_>>(),
-            "refused": found.refused,
-        });
-        let mut blocks = blocks(&found);
+        let mut result = FitResult {
+            target: session.portable(&self.target),
+            inputs: self.inputs.as_ref().map(|path| session.portable(path)),
+            out: shape.out,
+            inp: shape.inp,
+            samples: x.as_ref().map(linwright_tensor::Mat::rows),
+            fits: found.fits.iter().map(OperatorFit::of).collect(),
+            refused: found.refused.clone(),
+            output: None,
+        };
         if let Some(path) = &self.output {
-            let document = self.document(&blocks);
+            let title = format!("Fits of {}", self.target);
+            let document = Document { title, ..result.document() };
             write::directory(path, self.force, &found, &result, &document, session)?;
-            blocks.push(text([format!("wrote {}", session.portable(path))]));
+            result.output = Some(session.portable(path));
         }
-        Ok(Outcome::new(result, blocks))
+        Ok(Outcome::of(result))
     }
 }
 
@@ -172,14 +172,6 @@ impl Fit {
             return Ok(Family::all());
         }
         self.operator.iter().map(|text| family(text)).collect()
-    }
-
-    fn document(&self, blocks: &[Block]) -> linwright_report::Document {
-        linwright_report::Document {
-            title: format!("Fits of {}", self.target),
-            blocks: blocks.to_vec(),
-            ..linwright_report::Document::default()
-        }
     }
 }
 
@@ -211,52 +203,4 @@ fn family(text: &str) -> Result<Family, Failure> {
         Some(Family::Kind(spec) | Family::Exact(spec)) => Ok(Family::Kind(linear(spec)?)),
         None => Err(wrong("is no kind with default options".into())),
     }
-}
-
-fn fit_json(fit: &FamilyFit) -> Value {
-    json!({
-        "kind": fit.kind(),
-        "operator": fit.spec(),
-        "keep": fit.keep,
-        "parameters": fit.parameters,
-        "share": fit.share,
-        "error": fit.error,
-        "procedure": fit.procedure().name(),
-        "iterations": fit.fit.iterations,
-        "norm": fit.singular.map(|range| range.norm),
-        "condition": fit.singular.and_then(|range| range.condition),
-    })
-}
-
-/// A short name of an operator: its kind and the number that gives its size.
-fn label(fit: &FamilyFit) -> String {
-    match fit.spec() {
-        OpSpec::LowRank(spec) => format!("low_rank {}", spec.rank),
-        OpSpec::DiagonalLowRank(spec) => format!("diagonal_low_rank {}", spec.rank),
-        OpSpec::CirculantDiagonal(spec) => format!("circulant_diagonal {}", spec.factors),
-        spec => spec.kind().to_owned(),
-    }
-}
-
-fn blocks(found: &FamilyFits) -> Vec<Block> {
-    let row = |fit: &FamilyFit| {
-        let condition = fit.singular.and_then(|range| range.condition);
-        vec![
-            label(fit),
-            grouped(fit.parameters as u64),
-            percent(fit.share),
-            format!("{:.4e}", fit.error),
-            condition.map_or_else(|| "-".into(), |condition| format!("{condition:.1e}")),
-            fit.procedure().name().to_owned(),
-        ]
-    };
-    let heads = ["operator", "parameters", "of dense", "relative error", "condition", "fit"];
-    let mut all = vec![table(&heads, found.fits.iter().map(row).collect())];
-    if !found.refused.is_empty() {
-        let line = |refusal: &linwright_compress::fit::FamilyRefusal| {
-            format!("{}: {}", refusal.kind, refusal.reason)
-        };
-        all.push(Block::Notes(found.refused.iter().map(line).collect()));
-    }
-    all
 }

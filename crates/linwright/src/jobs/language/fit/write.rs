@@ -1,5 +1,7 @@
 //! The directory of a fit.
 
+use super::result::FitResult;
+use crate::jobs::kit::outcome::apart;
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::{Failure, Session};
 use crate::new_model::pretty;
@@ -10,7 +12,6 @@ use linwright_ops::archive::{Tensor, save};
 use linwright_report::{Document, html, markdown};
 use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::{DType, index_bytes};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -19,17 +20,18 @@ pub(super) fn directory(
     path: &Path,
     force: bool,
     found: &FamilyFits,
-    result: &Value,
+    result: &FitResult,
     document: &Document,
     session: &Session<'_>,
 ) -> Result<(), Failure> {
     let target = AtomicDir::create(path, force).map_err(FileError::from)?;
     let mut writer = DirWriter::new(target);
     let what = format!("{} operators fitted to one target.", found.fits.len());
-    for (name, bytes) in beside_new(session, &what, &json!({}))? {
+    let (result, measured) = apart(result)?;
+    for (name, bytes) in beside_new(session, &what, &measured)? {
         writer.text(&name, &bytes)?;
     }
-    writer.text("results.json", &pretty(result))?;
+    writer.text("results.json", &pretty(&result))?;
     writer.text("report.md", markdown::render(document).as_bytes())?;
     writer.text("report.html", html::render(document)?.as_bytes())?;
     for (index, fit) in found.fits.iter().enumerate() {

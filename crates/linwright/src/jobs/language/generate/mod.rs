@@ -3,16 +3,18 @@
 //! It is no job of recipes, since it writes no file; flags and keywords are made of its options all
 //! the same.
 
+mod result;
+
+pub use self::result::{Continuation, Continuations, Finish};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::{Failure, Job, Outcome, Session};
 use crate::jobs::language::sampling::{SamplingOptions, Writer};
 use linwright_evaluate::Bos;
-use linwright_model::generate::{Generated, TextEnd};
+use linwright_model::generate::Generated;
+use linwright_report::ReportKind;
 use linwright_run::{Monitor, input};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Largest prompt file, in bytes.
@@ -94,15 +96,15 @@ impl Generate {
 
     /// The result as data.
     #[must_use]
-    pub fn result(&self, prompted: &Prompted, written: &[Generated]) -> Value {
-        json!({
-            "model": self.model,
-            "model_hash": prompted.writer.loaded.hash,
-            "version": env!("CARGO_PKG_VERSION"),
-            "seed": self.sampling.seed,
-            "protocol": prompted.writer.protocol(),
-            "results": prompted.texts.iter().zip(written).map(continued).collect::<Vec<_>>(),
-        })
+    pub fn result(&self, prompted: &Prompted, written: &[Generated]) -> Continuations {
+        let texts = prompted.texts.iter().zip(written);
+        Continuations {
+            model: self.model.clone(),
+            model_hash: prompted.writer.loaded.hash.clone(),
+            seed: self.sampling.seed,
+            protocol: prompted.writer.protocol(),
+            results: texts.map(|(prompt, written)| Continuation::of(prompt, written)).collect(),
+        }
     }
 }
 
@@ -121,28 +123,11 @@ impl Prompted {
     }
 }
 
-fn continued((prompt, written): (&String, &Generated)) -> Value {
-    let (finish, stop) = match &written.end {
-        TextEnd::End => ("end", None),
-        TextEnd::Stop(stop) => ("stop", Some(stop)),
-        TextEnd::Length => ("length", None),
-        TextEnd::Positions => ("positions", None),
-        TextEnd::Caller => ("caller", None),
-    };
-    json!({
-        "prompt": prompt,
-        "text": written.text,
-        "tokens": written.tokens,
-        "prompt_tokens": written.prompt_tokens,
-        "finish": finish,
-        "stop": stop,
-    })
-}
-
 impl Job for Generate {
     const VERB: &str = "generate";
     const ABOUT: &str = "Generate continuations of prompts, greedily unless the model or an option \
         says otherwise.";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<Continuations>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
@@ -155,9 +140,6 @@ impl Job for Generate {
         session.step("generating");
         let written = prompted.write(&mut |_, _| true, session.cancelled())?;
         session.finish();
-        let texts = prompted.texts.iter().zip(&written);
-        let texts = texts.map(|(prompt, written)| format!("{prompt}{}", written.text));
-        let blocks = vec![text(texts)];
-        Ok(Outcome::new(self.result(&prompted, &written), blocks))
+        Ok(Outcome::of(self.result(&prompted, &written)))
     }
 }

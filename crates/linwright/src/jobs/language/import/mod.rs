@@ -1,8 +1,11 @@
 //! Checkpoints of other programs.
 
+mod result;
 mod run;
 
+use self::result::ImportResult;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -34,6 +37,7 @@ impl Job for Import {
         offset}]}), a folder with a known layout, a numpy `.npy` or `.npz` file, or a weight file; \
         the result is `model.safetensors`, without a configuration.";
     const WRITES_MODEL: bool = true;
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<ImportResult>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         [Some(&self.model), self.tokenizer.as_ref()].into_iter().flatten().cloned().collect()

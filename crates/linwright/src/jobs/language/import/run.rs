@@ -1,17 +1,14 @@
 //! `linwright import`: converts checkpoints of other programs.
 
 use super::Import;
+use super::result::ImportResult;
 use crate::jobs::kit::inputs::is_local;
-use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::{Failure, Job, Outcome, Session, outputs};
 use linwright_files::FileError;
 use linwright_files::dump::import_tensors;
 use linwright_model::checkpoint::llama2c::import_llama2c;
-use linwright_report::Block;
-use linwright_report::number::grouped;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::Value;
 use std::path::PathBuf;
 
 pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -26,11 +23,12 @@ pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Fa
         beside_new(session, &format!("Weights of {from} in another format."), &Value::Null)?;
     let Some(tokenizer) = &job.tokenizer else { return tensors(job, &beside, session) };
     let saved = import_llama2c(&job.model, tokenizer, &job.output, job.force, beside)?;
-    let parameters = saved.parameters;
-    let output = session.portable(&job.output);
-    let line = format!("wrote {output} ({} parameters)", grouped(parameters));
-    let result = json!({ "output": output, "parameters": parameters });
-    Ok(Outcome::new(result, vec![text([line])]))
+    Ok(Outcome::of(ImportResult {
+        output: session.portable(&job.output),
+        parameters: saved.parameters,
+        tensors: None,
+        notes: Vec::new(),
+    }))
 }
 
 /// Imports tensors that have no model configuration.
@@ -45,18 +43,10 @@ fn tensors(
             .hint("a llama2.c model needs --tokenizer, raw files need tensors.json"),
         other => Failure::from(other),
     })?;
-    let output = session.portable(&job.output);
-    let result = json!({
-        "output": output,
-        "parameters": imported.parameters(),
-        "tensors": imported.tensors.iter().cloned().collect::<BTreeMap<_, _>>(),
-        "notes": imported.notes,
-    });
-    let line = format!(
-        "wrote {output} ({} tensors, {} parameters)",
-        imported.tensors.len(),
-        grouped(imported.parameters())
-    );
-    let notes = (!imported.notes.is_empty()).then(|| Block::Notes(imported.notes.clone()));
-    Ok(Outcome::new(result, notes.into_iter().chain([text([line])]).collect()))
+    Ok(Outcome::of(ImportResult {
+        output: session.portable(&job.output),
+        parameters: imported.parameters(),
+        tensors: Some(imported.tensors.iter().cloned().collect()),
+        notes: imported.notes,
+    }))
 }

@@ -5,7 +5,9 @@ mod slots;
 
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, StatePath};
+use linwright_measure::inspect::Inspection;
 use linwright_measure::inspect::report::By;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -61,6 +63,8 @@ impl Job for Inspect {
         at a time: shape, type, value range, NaN and infinite values, zero rows, duplicates; with \
         --spectra also singular values and effective ranks.";
     const OUTPUT_ENDING: &str = ".json";
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<Inspection>(), ReportKind::of::<slots::Slots>()];
     const DIVISION: Division = Division::Merged;
 
     fn inputs(&self) -> Vec<PathBuf> {

@@ -44,9 +44,7 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
         files.push(outputs::prepared(page, text.as_bytes(), job.force, is_page)?);
     }
     if let Some(output) = &job.output {
-        let json = serde_json::to_string_pretty(&found)
-            .map_err(|error| Failure::general(format!("cannot write JSON: {error}")))?;
-        files.push(outputs::prepared(output, (json + "\n").as_bytes(), job.force, is_result)?);
+        files.push(outputs::prepared_report(output, &found, job.force)?);
     }
     outputs::write_all(files)?;
     for written in job.html.iter().chain(&job.output) {
@@ -56,7 +54,7 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
         true => document(&found, job.by),
         false => Document::default(),
     };
-    Ok(Outcome { report, ..Outcome::new(found, Vec::new()) })
+    Ok(Outcome { result: Box::new(found), report, measured: Vec::new(), failure: None })
 }
 
 /// Checks before anything is read that the outputs can be written.

@@ -1,28 +1,29 @@
 //! `linwright inspect --slots`: the replaceable linear layers of a model.
 
-use crate::jobs::kit::outcome::{table, text};
+use crate::jobs::kit::outcome::{page, table, text};
 use crate::jobs::kit::source::{OpenModel, open_model};
 use crate::jobs::kit::{Failure, Outcome, Session};
 use linwright_molecule::Checkpoint;
 use linwright_nets::{Net, OpenedNet};
 use linwright_ops::{LinearSlot, Network, Sites, parameter_count};
-use linwright_report::Block;
 use linwright_report::number::grouped;
+use linwright_report::{Block, Document, Report};
 use linwright_run::Monitor;
 use linwright_study::StudiedPotential;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-#[derive(Serialize)]
-struct Slots {
+/// The replaceable linear layers of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Slots {
     model: String,
     model_hash: String,
     family: String,
     layers: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     hidden: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     vocab: Option<usize>,
     parameters: u64,
     linear_parameters: u64,
@@ -30,7 +31,8 @@ struct Slots {
     notes: Vec<String>,
 }
 
-#[derive(Serialize)]
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Site {
     site: String,
     role: String,
@@ -52,8 +54,7 @@ pub(super) fn run(model: &str, session: &mut Session<'_>) -> Result<Outcome, Fai
         of_model(model, session)?
     };
     session.finish();
-    let blocks = blocks(&slots);
-    Ok(Outcome::new(slots, blocks))
+    Ok(Outcome::of(slots))
 }
 
 /// Whether a name is that of a small network: a saved one, or a description.
@@ -137,6 +138,14 @@ fn sites_of(network: &impl Sites) -> Vec<Site> {
         }
     };
     network.slots().into_iter().map(site).collect()
+}
+
+impl Report for Slots {
+    const KIND: &'static str = "inspect-slots";
+
+    fn document(&self) -> Document {
+        page(blocks(self))
+    }
 }
 
 fn blocks(slots: &Slots) -> Vec<Block> {

@@ -1,8 +1,9 @@
 //! Cuts of a model as LASER makes them.
 
+mod result;
 mod run;
 
-use crate::jobs::kit::measured::PROVENANCE;
+use self::result::LaserResult;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{
     Failure, Job, JobError, Outcome, OutputPath, Session, SizeText, bounds, parse_layers,
@@ -15,6 +16,7 @@ use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::intervention::Lname;
 use linwright_compress::methods::LaserMethod;
 use linwright_compress::{Edit, MethodSpec, Plan, Size, SlotSet};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -69,7 +71,7 @@ impl Job for Laser {
     const ABOUT: &str = "Reduce the rank of weights as LASER does, evaluate the model before and \
         after, and save it; factored weights make it smaller.";
     const WRITES_MODEL: bool = true;
-    const MEASURED: &'static [&'static str] = &PROVENANCE;
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<LaserResult>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

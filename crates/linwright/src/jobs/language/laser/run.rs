@@ -1,33 +1,19 @@
 //! `linwright laser`: edits weights as LASER does, evaluates before and after, saves the model.
 
 use super::Laser;
-use crate::jobs::kit::outcome::text;
+use super::result::{LaserResult, SavedCut};
 use crate::jobs::kit::source::{OpenModel, open_model};
-use crate::jobs::kit::{Failure, Job, Outcome, Session, outputs, store};
-use crate::jobs::language::saving::{self, Saving};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs, store};
+use crate::jobs::language::saving::{self, SavedAs, Saving};
 use crate::jobs::language::tasks::{
     Judged, before_and_after, check_tasks, cost, open_tasks_if_any,
 };
 use linwright_compress::Plan;
 use linwright_compress::intervention::{SiteEdit, apply_edits};
 use linwright_evaluate::Task;
-use linwright_lm::cuts::report::edits_table;
 use linwright_model::Stored;
-use linwright_model::checkpoint::SavedModel;
-use linwright_model::checkpoint::export::Exported;
 use linwright_ops::SiteId;
-use linwright_report::Block;
-use linwright_report::number::grouped;
 use linwright_run::Monitor;
-use serde_json::{Value, json};
-
-/// The edits and their evaluation.
-struct Done {
-    edits: Plan,
-    sites: Vec<SiteEdit>,
-    judged: Judged,
-    saved: Option<Exported>,
-}
 
 pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let edits = job.edits()?;
@@ -42,7 +28,7 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
     if job.dry_run {
         let both: Vec<(&dyn Task, u64)> = tasks.iter().map(|task| (task.as_ref(), 2)).collect();
-        return cost(&both, &model, &job.evaluation, session);
+        return cost(&both, &model, &job.evaluation, session).map(Outcome::of);
     }
     // Nothing is kept there, but one process at a time writes the model.
     let at_work = job.output.as_deref().map(|output| store::unfinished(job, Some(output), session));
@@ -60,94 +46,40 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     let both = (&stored, cut.as_slice());
     let judged = before_and_after(&tasks, &job.evaluation, &model, both, session);
     let judged = judged.map_err(Failure::not_resumable)?;
-    let mut done = Done { edits, sites, judged, saved: None };
+    let mut result = result(&model, edits, sites, judged, session);
     if let Some(output) = &job.output {
-        let result = kept_result(&done);
-        let saving = Saving {
-            form: job.form,
-            dtype: None,
-            force: job.force,
-            output,
-            result,
-            measured: Laser::MEASURED,
-            curves: String::new(),
-        };
-        done.saved = Some(saving.write(&edited, &model, session)?);
+        let (force, form, curves) = (job.force, job.form, String::new());
+        let saving = Saving { form, dtype: None, force, output, result: &result, curves };
+        let saved = saving.write(&edited, &model, session)?;
+        let (form, output) = (SavedAs::of(&saved), session.portable(output));
+        result.saved = Some(SavedCut::of(form, output, &saved.saved));
     }
     session.finish();
-    let result = result(job, &model, &done, session);
-    let output = job.output.as_ref().map(|output| session.portable(output));
-    Ok(Outcome::new(result, blocks(output.as_deref(), &done)))
+    Ok(Outcome::of(result))
 }
 
-/// What stands beside the saved model.
-fn kept_result(done: &Done) -> Value {
-    let (now, before) = parameters(&done.sites);
-    json!({
-        "edits": done.edits, "sites": done.sites, "targeted": now, "targeted_dense": before,
-        "dense": done.judged.dense, "results": done.judged.results,
-        "comparisons": done.judged.comparisons,
-    })
-}
-
-/// Parameters of the edited slots, after and before.
-fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
-    let sum = |of: fn(&SiteEdit) -> usize| sites.iter().map(|edit| of(edit) as u64).sum();
-    (sum(|edit| edit.report.parameters), sum(|edit| edit.report.dense_parameters))
-}
-
-fn result(job: &Laser, model: &OpenModel, done: &Done, session: &Session<'_>) -> Value {
-    let results = &done.judged.results;
-    let mut provenance = session.provenance("linwright laser", &model.loaded, results);
-    provenance.seeds = vec![done.edits.seed];
-    let (now, before) = parameters(&done.sites);
-    let saved = done.saved.as_ref().map(|done| {
-        let saved = &done.saved;
-        let mut summary = saving::summary(done);
-        summary["output"] = json!(job.output.as_ref().map(|output| session.portable(output)));
-        summary["parameters"] = json!(saved.parameters);
-        summary["weight_bytes"] = json!(bytes(saved));
-        summary["max_logit_difference"] = json!(saved.gap.largest);
-        summary["relative_logit_difference"] = json!(saved.gap.relative);
-        summary
-    });
-    json!({
-        "model": model.place.name, "edits": done.edits, "sites": done.sites,
-        "targeted": now, "targeted_dense": before, "keep": now as f64 / before.max(1) as f64,
-        "dense": done.judged.dense, "results": done.judged.results,
-        "comparisons": done.judged.comparisons,
-        "saved": saved, "provenance": provenance,
-    })
-}
-
-/// Bytes of the weight files.
-fn bytes(saved: &SavedModel) -> u64 {
-    let weights = saved.files.iter().filter(|file| file.name.ends_with(".safetensors"));
-    weights.map(|file| file.bytes).sum()
-}
-
-fn blocks(output: Option<&str>, done: &Done) -> Vec<Block> {
-    let (now, before) = parameters(&done.sites);
-    let told = format!(
-        "parameters of the edited weights: {} of {} (keep {:.4})",
-        grouped(now),
-        grouped(before),
-        now as f64 / before.max(1) as f64
-    );
-    let mut blocks = vec![match done.sites.is_empty() {
-        true => text(["nothing is cut", &told]),
-        false => text([told]),
-    }];
-    blocks.extend(done.judged.blocks());
-    if let (Some(saved), Some(output)) = (&done.saved, output) {
-        let bytes = grouped(bytes(&saved.saved));
-        blocks.push(text([
-            format!("form {}: {}", saved.choice.form.name(), saved.choice.reason),
-            format!("saved to {output}: {bytes} bytes of weights"),
-        ]));
+/// What was cut, before the model is saved.
+fn result(
+    model: &OpenModel,
+    edits: Plan,
+    sites: Vec<SiteEdit>,
+    judged: Judged,
+    session: &Session<'_>,
+) -> LaserResult {
+    let mut provenance = session.provenance("linwright laser", &model.loaded, &judged.results);
+    provenance.seeds = vec![edits.seed];
+    let sum = |of: fn(&SiteEdit) -> usize| sites.iter().map(|edit| of(edit) as u64).sum::<u64>();
+    let now = sum(|edit| edit.report.parameters);
+    let before = sum(|edit| edit.report.dense_parameters);
+    LaserResult {
+        model: model.place.name.clone(),
+        edits,
+        targeted: now,
+        targeted_dense: before,
+        keep: now as f64 / before.max(1) as f64,
+        sites,
+        judged,
+        saved: None,
+        provenance,
     }
-    if !done.sites.is_empty() {
-        blocks.push(Block::Table(edits_table(&done.sites)));
-    }
-    blocks
 }

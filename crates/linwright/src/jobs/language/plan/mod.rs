@@ -1,13 +1,16 @@
 //! Plans from the spectra of weights, without running the model.
 
+mod result;
 mod run;
 
 pub(in crate::jobs) use run::spectra;
 
+use self::result::PlanResult;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::allocate::Allocator;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -93,7 +96,7 @@ impl Job for PlanSizes {
         weights, without running it.\n\n\
         Every weight is decomposed once, for all sizes. The error of a size is the share of the \
         squared singular values that it drops; `compress --plan` carries a plan out.";
-    const MEASURED: &'static [&'static str] = &["seconds"];
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<PlanResult>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.model)]

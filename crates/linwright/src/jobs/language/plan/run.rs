@@ -1,7 +1,8 @@
 //! `linwright plan`: sizes against error, from spectra.
 
 use super::PlanSizes;
-use crate::jobs::kit::outcome::{table, text};
+use super::result::{PlanResult, Planned, Seconds, SiteRanks};
+use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, quoted, store};
 use crate::jobs::language::offload::open_mapped;
@@ -10,36 +11,15 @@ use linwright_compress::allocate::{
     uniform,
 };
 use linwright_compress::plan::SlotSet;
-use linwright_compress::{MethodSpec, Plan, Unit};
+use linwright_compress::{MethodSpec, Unit};
 use linwright_measure::spectra::MatrixId;
 use linwright_ops::{SiteId, Sites};
-use linwright_report::Block;
-use linwright_report::number::grouped;
+use linwright_report::AnyReport;
 use linwright_run::atomic::AtomicDir;
-use linwright_run::{Monitor, Store};
-use serde::Serialize;
+use linwright_run::{Measured, Monitor, Store};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Instant;
-
-/// The plan of one size.
-#[derive(Serialize)]
-struct Planned {
-    /// Share of parameters that is asked for.
-    asked: f64,
-    /// Share that the plan keeps.
-    keep: f64,
-    /// Parameters of these layers, after and before.
-    parameters: u64,
-    dense_parameters: u64,
-    /// Mean over the layers of the dropped share of squared singular values.
-    error: f64,
-    /// The same with the same share for every layer.
-    uniform_error: f64,
-    /// No plan of this size has a smaller error.
-    bound: f64,
-    plan: Plan,
-}
 
 /// The methods of the registry that take ranks by their name alone.
 pub(super) fn ranked_methods() -> Vec<&'static str> {
@@ -72,14 +52,25 @@ pub(super) fn run(job: &PlanSizes, session: &mut Session<'_>) -> Result<Outcome,
         .collect::<Result<Vec<_>, Failure>>()?;
     let of_plans = began.elapsed().as_secs_f64();
     session.finish();
-    let result = json!({
-        "linwright": session.build().version, "model": model.place.name,
-        "model_hash": model.loaded.hash, "method": method, "align": align, "plans": planned,
-        "sites": spectra.iter().map(described).collect::<Vec<_>>(),
-        "seconds": {"decompositions": of_spectra, "plans": of_plans},
-    });
-    write(job, &planned, &result)?;
-    Ok(Outcome::new(result, blocks(job, &planned, session)))
+    let result = PlanResult {
+        model: model.place.name.clone(),
+        model_hash: model.loaded.hash.clone(),
+        method,
+        align,
+        plans: planned,
+        sites: spectra.iter().map(SiteRanks::of).collect(),
+        seconds: Measured(Seconds { decompositions: of_spectra, plans: of_plans }),
+    };
+    write(job, &result)?;
+    let mut blocks = result.blocks();
+    if let (Some(output), Some(first)) = (&job.output, result.plans.first()) {
+        let path = quoted(&session.portable(output.join(name_of(first))));
+        blocks.push(text([format!(
+            "linwright compress {} --plan {path} --calibration TEXT -o DIR carries out a plan",
+            quoted(&job.model)
+        )]));
+    }
+    Ok(Outcome::of(result).showing(blocks))
 }
 
 /// Method and layers, and the checks of all options that need no model.
@@ -147,55 +138,20 @@ fn planned(choices: &[SiteChoices], keep: f64, allocator: Allocator) -> Result<P
     })
 }
 
-/// A site in the result: its shape and what ranks of it drop.
-fn described(site: &SiteSpectrum) -> Value {
-    let errors = site.errors();
-    let full = errors.len() - 1;
-    let rank_at = |error: f64| errors.iter().position(|own| *own <= error).unwrap_or(full);
-    json!({
-        "site": site.site, "out": site.shape.out, "inp": site.shape.inp,
-        "rank_for_error": {"0.5": rank_at(0.5), "0.1": rank_at(0.1), "0.01": rank_at(0.01)},
-    })
-}
-
 fn name_of(planned: &Planned) -> String {
     format!("plan-{}.json", planned.asked)
 }
 
-fn write(job: &PlanSizes, all: &[Planned], result: &Value) -> Result<(), Failure> {
+fn write(job: &PlanSizes, result: &PlanResult) -> Result<(), Failure> {
     let Some(output) = &job.output else { return Ok(()) };
     let mut directory = AtomicDir::create(output, job.force)?;
     let mut put = |name: &str, value: &Value| {
         directory.write(name, |out: &mut dyn Write| writeln!(out, "{value:#}")).map(drop)
     };
-    for planned in all {
+    for planned in &result.plans {
         put(&name_of(planned), &json!(planned.plan))?;
     }
-    put("result.json", result)?;
+    let whole = result.to_value().map_err(|error| Failure::general(error.to_string()))?;
+    put("result.json", &whole)?;
     Ok(directory.commit()?)
-}
-
-fn blocks(job: &PlanSizes, all: &[Planned], session: &Session<'_>) -> Vec<Block> {
-    let row = |planned: &Planned| {
-        vec![
-            format!("{}", planned.asked),
-            format!("{:.4}", planned.keep),
-            grouped(planned.parameters),
-            format!("{:.3e}", planned.error),
-            format!("{:.3e}", planned.uniform_error),
-        ]
-    };
-    let heads = ["asked", "keep", "parameters", "error", "uniform"];
-    let mut blocks = vec![table(&heads, all.iter().map(row).collect())];
-    blocks.push(text([
-        "error: mean over the layers of the dropped share of squared singular values",
-    ]));
-    if let (Some(output), Some(first)) = (&job.output, all.first()) {
-        let path = quoted(&session.portable(output.join(name_of(first))));
-        blocks.push(text([format!(
-            "linwright compress {} --plan {path} --calibration TEXT -o DIR carries out a plan",
-            quoted(&job.model)
-        )]));
-    }
-    blocks
 }

@@ -2,6 +2,7 @@
 
 use crate::jobs::kit::{Failure, Job, Outcome, Session};
 use crate::jobs::language::compress::{self, Compress, MethodTerm};
+use linwright_report::ReportKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -52,7 +53,7 @@ impl Job for Prune {
         The same as `linwright compress` with --method width, llm_pruner, slicegpt, drop_layers or \
         modegpt.";
     const WRITES_MODEL: bool = true;
-    const MEASURED: &'static [&'static str] = Compress::MEASURED;
+    const RESULTS: &'static [ReportKind] = Compress::RESULTS;
 
     fn inputs(&self) -> Vec<PathBuf> {
         Job::inputs(&self.0)

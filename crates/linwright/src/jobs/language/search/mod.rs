@@ -1,9 +1,10 @@
 //! Search of a rank for each linear layer.
 
 mod inputs;
+mod result;
 mod run;
 
-use crate::jobs::kit::measured::PROVENANCE;
+use self::result::SearchResult;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::calibration::{self, CalibrationOptions};
@@ -12,6 +13,7 @@ use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::slots::SlotOptions;
 use linwright_lm::search::{MAX_GROWTH, Splits};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -130,15 +132,7 @@ impl Job for Search {
         command again to resume.";
     const WRITES_MODEL: bool = true;
     const DIVISION: Division = Division::Together;
-    const MEASURED: &'static [&'static str] = &[
-        PROVENANCE[0],
-        PROVENANCE[1],
-        PROVENANCE[2],
-        PROVENANCE[3],
-        "search/effort",
-        "search/decisions/*/effort",
-        "stages",
-    ];
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<SearchResult>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

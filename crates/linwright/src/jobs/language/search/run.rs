@@ -2,26 +2,23 @@
 
 use super::Search;
 use super::inputs::{Documents, Inputs};
-use crate::jobs::kit::outcome::text;
-use crate::jobs::kit::{Failure, Job, Outcome, Session, outputs, recipe_of, store};
+use super::result::SearchResult;
+use crate::jobs::kit::{Failure, Outcome, Session, outputs, recipe_of, store};
 use crate::jobs::language::calibration::Calibration;
 use crate::jobs::language::compress::StoredDType;
-use crate::jobs::language::saving::{self, Saving};
-use crate::jobs::language::tasks::cost;
+use crate::jobs::language::saving::{self, SavedAs, Saving};
+use crate::jobs::language::tasks::{EvaluationCost, cost};
 use linwright_compress::CompressError;
 use linwright_evaluate::{RunOptions, Task};
 use linwright_lm::LmError;
-use linwright_lm::search::report::{decisions_table, document, figures_blocks, headline};
+use linwright_lm::search::report::document;
 use linwright_lm::search::{FeatureSpace, Found, Solution, Work, part, search};
 use linwright_measure::capture::Bounds;
-use linwright_model::checkpoint::export::Exported;
 use linwright_model::{Transformer, Windows};
 use linwright_ops::Examples;
-use linwright_report::number::grouped;
-use linwright_report::{Block, html, markdown};
+use linwright_report::{html, markdown};
 use linwright_run::team::Team;
-use linwright_run::{Fingerprint, Monitor, Store};
-use serde_json::{Value, json};
+use linwright_run::{Fingerprint, Measured, Monitor, Store};
 
 /// Largest size of the hidden states that are kept.
 const STATE_BYTES: usize = 1 << 30;
@@ -34,7 +31,7 @@ pub(super) fn run(job: &Search, session: &mut Session<'_>) -> Result<Outcome, Fa
     }
     let mut inputs = Inputs::new(job, session)?;
     if job.dry_run {
-        return dry_run(job, &inputs, session);
+        return dry_run(job, &inputs, session).map(Outcome::of);
     }
     let calibration = inputs.calibration(job, session)?;
     let (unfinished, pieces) = store::of_job(job, &job.output, &*team, session)?;
@@ -45,16 +42,13 @@ pub(super) fn run(job: &Search, session: &mut Session<'_>) -> Result<Outcome, Fa
     };
     store::done(unfinished, session);
     Ok(match done {
-        Some(done) => outcome(job, &inputs, &done, session),
-        None => Outcome::new(json!({}), Vec::new()),
+        Some(mut done) => {
+            done.stages = Measured(session.finish());
+            let blocks = done.blocks();
+            Outcome::of(done).showing(blocks)
+        }
+        None => Outcome::none(),
     })
-}
-
-/// A search whose model is saved.
-struct Done {
-    found: Found,
-    saved: Exported,
-    result: Value,
 }
 
 fn search_and_save(
@@ -63,29 +57,35 @@ fn search_and_save(
     calibration: &Calibration,
     (pieces, team): (&Store, &dyn Team),
     session: &mut Session<'_>,
-) -> Result<Option<Done>, Failure> {
+) -> Result<Option<SearchResult>, Failure> {
     let solution = searched(job, inputs, &calibration.windows, (pieces, team), session);
     session.tell_damage(pieces);
     let Some(solution) = solution? else { return Ok(None) };
     let model = &inputs.model;
     let notes = [vec![calibration.record.line()], calibration.notes.clone()].concat();
     let found = solution.found(&inputs.task.id(), &model.loaded.decoder, notes);
-    let result = json!({
-        "model": model.place.name, "search": found, "calibration": calibration.record,
-        "provenance": session.provenance("linwright search", &model.loaded, &[]),
-    });
+    let mut result = SearchResult {
+        model: model.place.name.clone(),
+        search: found,
+        calibration: calibration.record.clone(),
+        provenance: session.provenance("linwright search", &model.loaded, &[]),
+        saved: None,
+        output: None,
+        stages: Measured::default(),
+    };
     let saving = Saving {
         form: job.form,
         dtype: job.dtype.map(StoredDType::dtype),
         force: job.force,
         output: &job.output,
-        result: result.clone(),
-        measured: Search::MEASURED,
+        result: &result,
         curves: String::new(),
     };
-    let files = files(job, &model.place.name, &found)?;
+    let files = files(job, &model.place.name, &result.search)?;
     let saved = saving.write_with(files, &solution.network, model, session)?;
-    Ok(Some(Done { found, saved, result }))
+    result.saved = Some(SavedAs::of(&saved));
+    result.output = Some(session.portable(&job.output));
+    Ok(Some(result))
 }
 
 /// The decisions and the model that they give, which the first member of the team alone has.
@@ -146,33 +146,12 @@ fn files(job: &Search, model: &str, found: &Found) -> Result<Vec<(String, Vec<u8
     Ok(files.map(|(name, text)| (name.to_owned(), text.into_bytes())).into())
 }
 
-fn outcome(job: &Search, inputs: &Inputs, done: &Done, session: &mut Session<'_>) -> Outcome {
-    let Done { found, saved, result } = done;
-    let mut result = result.clone();
-    result["saved"] = saving::summary(saved);
-    result["output"] = json!(session.portable(&job.output));
-    result["stages"] = json!(session.finish());
-    let mut blocks = vec![text([headline(found)])];
-    blocks.extend(figures_blocks(&found.figures));
-    let choice = &saved.choice;
-    blocks.push(text([
-        format!("form {}: {}", choice.form.name(), choice.reason),
-        format!("saved to {}", session.portable(&job.output)),
-    ]));
-    blocks.push(Block::Table(decisions_table(found)));
-    let effort = found.effort;
-    let stages = format!(
-        "stages x tokens: {} computed, {} or more by the published steps; {:.1} s for {} layers",
-        grouped(effort.passes),
-        grouped(found.published_passes),
-        effort.seconds,
-        inputs.sites.len()
-    );
-    Outcome { measured: vec![text([stages])], ..Outcome::new(result, blocks) }
-}
-
 /// The cost of the search, without its shortcuts.
-fn dry_run(job: &Search, inputs: &Inputs, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+fn dry_run(
+    job: &Search,
+    inputs: &Inputs,
+    session: &mut Session<'_>,
+) -> Result<EvaluationCost, Failure> {
     let layers = inputs.sites.len() as u64;
     let ranks = if job.ranks.is_empty() { 11 } else { job.ranks.len() as u64 + 1 };
     let (model, asked) = (&inputs.model, &job.evaluation);

@@ -1,12 +1,15 @@
 //! Sweeps: each weight cut to each of several sizes.
 
+mod result;
 pub(crate) mod run;
 
-use crate::jobs::kit::measured::PROVENANCE;
+use self::result::SweepOfModel;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::slots::SlotOptions;
+use crate::jobs::language::tasks::EvaluationCost;
+use linwright_report::ReportKind;
 pub(crate) use run::left_nothing;
 pub(in crate::jobs) use run::{Items, Opened, grid};
 use schemars::JsonSchema;
@@ -75,8 +78,8 @@ impl Job for Sweep {
         first fifth of the items, and the others. A text that is one document is not split.\n\n\
         Run the same command again to resume.";
     const DIVISION: Division = Division::Merged;
-    const MEASURED: &'static [&'static str] =
-        &[PROVENANCE[0], PROVENANCE[1], PROVENANCE[2], PROVENANCE[3], "seconds"];
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<SweepOfModel>(), ReportKind::of::<EvaluationCost>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         [vec![PathBuf::from(&self.model)], self.evaluation.inputs()].concat()

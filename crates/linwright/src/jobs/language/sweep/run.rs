@@ -1,22 +1,23 @@
 //! `linwright sweep`: evaluates every cut of a grid on a task.
 
 use super::Sweep;
-use crate::jobs::kit::outcome::{text, write_pages};
+use super::result::SweepOfModel;
+use crate::jobs::kit::outcome::{apart, text, write_pages};
 use crate::jobs::kit::source::{OpenModel, open_model};
 use crate::jobs::kit::store;
-use crate::jobs::kit::{Failure, Job, Outcome, Session, measured, outputs, shards};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs, shards};
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::saving::write_beside;
 use crate::jobs::language::slots::SlotOptions;
-use crate::jobs::language::tasks::{check_tasks, cost, open_one, open_parts};
+use crate::jobs::language::tasks::{EvaluationCost, check_tasks, cost, open_one, open_parts};
 use linwright_evaluate::{Outcome as Part, Parts, RunOptions};
 use linwright_lm::cuts::grid::{Grid, places};
 use linwright_lm::cuts::report::{ranking, sweep_document, test_table, verdict};
-use linwright_lm::cuts::sweep::{Swept as SweepResult, Work, sweep};
+use linwright_lm::cuts::sweep::{Swept as SweepCells, Work, sweep};
 use linwright_report::{Block, Document};
-use linwright_run::{Monitor, RunDirectory, StepTime, Store, state};
-use serde_json::{Value, json};
+use linwright_run::{Measured, Monitor, RunDirectory, StepTime, Store, state};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The opened model and task of a sweep or composition.
@@ -59,7 +60,7 @@ impl Opened {
         cells: usize,
         asked: &EvaluationOptions,
         session: &mut Session<'_>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<EvaluationCost, Failure> {
         let validation = (self.parts.validation.as_ref(), 1 + cells as u64);
         let test = self.parts.test.as_deref().map(|test| (test, 2));
         let tasks: Vec<_> = std::iter::once(validation).chain(test).collect();
@@ -126,27 +127,26 @@ pub(super) fn run(job: &Sweep, session: &mut Session<'_>) -> Result<Outcome, Fai
         let grid = grid(&job.slots, &job.cut)?;
         let opened = Opened::new(&job.model, &job.evaluation, items(job)?, session)?;
         let cells = places(&grid, &opened.model.loaded.decoder)?.len() * grid.sizes.len();
-        return opened.cost(cells, &job.evaluation, session);
+        return opened.cost(cells, &job.evaluation, session).map(Outcome::of);
     }
-    let Finished { result, output, swept } = match swept(job, session)? {
+    let Finished { result, output } = match swept(job, session)? {
         Swept::Whole(finished) => *finished,
         Swept::Part(outcome) => return Ok(*outcome),
     };
-    let mut blocks = vec![text([verdict(&swept)])];
+    let swept = &result.sweep;
+    let mut blocks = vec![text([verdict(swept)])];
     blocks.extend(swept.test.as_ref().map(|test| Block::Table(test_table(test))));
     blocks.push(text([format!("report: {}", session.portable(output.join("report.html")))]));
-    blocks.push(Block::Table(ranking(&swept)));
-    Ok(Outcome::new(result, blocks))
+    blocks.push(Block::Table(ranking(swept)));
+    Ok(Outcome::of(result).showing(blocks))
 }
 
 /// A finished sweep with its files.
 pub(crate) struct Finished {
-    /// As the command prints it.
-    pub(crate) result: Value,
+    /// The result.
+    pub(crate) result: SweepOfModel,
     /// Its directory.
     pub(crate) output: PathBuf,
-    /// Its cells.
-    pub(crate) swept: SweepResult,
 }
 
 /// A sweep, or the part of it that a shard did.
@@ -191,19 +191,18 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
         }
     };
     let times = session.finish();
-    let result = result(&opened, &swept, &times, session)?;
     let document = sweep_document(&job.title, &opened.model.place.name, &swept);
-    let mut kept = result.clone();
-    let measured = measured::split(&mut kept, Sweep::MEASURED);
+    let result = result(&opened, swept, &times, session);
+    let (kept, measured) = apart(&result)?;
     write_beside(session, &opened.model, &measured, &output)?;
-    write(&output, &swept, &document, &kept)?;
-    Ok(Swept::Whole(Box::new(Finished { result, output, swept })))
+    write(&output, &result.sweep, &document, &kept)?;
+    Ok(Swept::Whole(Box::new(Finished { result, output })))
 }
 
 /// Writes `cells.jsonl`, `report.md`, `report.html` and `result.json`.
 fn write(
     directory: &Path,
-    swept: &SweepResult,
+    swept: &SweepCells,
     document: &Document,
     json: &Value,
 ) -> Result<(), Failure> {
@@ -232,22 +231,19 @@ pub(crate) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failur
 
 fn result(
     opened: &Opened,
-    swept: &SweepResult,
+    sweep: SweepCells,
     times: &[StepTime],
     session: &Session<'_>,
-) -> Result<Value, Failure> {
-    let sweep = serde_json::to_value(swept)
-        .map_err(|error| Failure::general(format!("cannot write the sweep as JSON: {error}")))?;
-    let results: Vec<_> = std::iter::once(&swept.dense)
-        .chain(swept.test.iter().map(|test| &test.dense))
+) -> SweepOfModel {
+    let results: Vec<_> = std::iter::once(&sweep.dense)
+        .chain(sweep.test.iter().map(|test| &test.dense))
         .cloned()
         .collect();
     let mut provenance = session.provenance("linwright sweep", &opened.model.loaded, &results);
-    provenance.seeds = vec![swept.grid.seed];
+    provenance.seeds = vec![sweep.grid.seed];
     let seconds: f64 = times.iter().map(|step| step.seconds).sum();
-    Ok(json!({
-        "model": opened.model.place.name, "sweep": sweep, "provenance": provenance, "seconds": seconds,
-    }))
+    let model = opened.model.place.name.clone();
+    SweepOfModel { model, sweep, provenance, seconds: Measured(seconds) }
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! What the evaluations of a job cost, before any is made.
 
-use crate::jobs::kit::outcome::{table, text};
+use crate::jobs::kit::outcome::{page, table, text};
 use crate::jobs::kit::source::OpenModel;
-use crate::jobs::kit::{Failure, Outcome, Session};
+use crate::jobs::kit::{Failure, Session};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use linwright_evaluate::{RunOptions, Subject, Task, tokens_of, tokens_per_second};
 use linwright_lm::text::windows_without_text;
 use linwright_model::Transformer;
 use linwright_report::number::grouped;
+use linwright_report::{Document, Report};
 use linwright_run::Monitor;
-use serde::Serialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 /// Multiply-adds that timing a model for an estimate may take in one pass: some seconds on a
 /// laptop.
@@ -18,14 +18,41 @@ const TIMED_WORK: u64 = 300_000_000_000;
 /// Tokens of the shortest window that is timed.
 const LEAST_TOKENS: usize = 16;
 
-/// The estimated evaluations of one task.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct TaskCost {
+/// Estimated evaluations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EvaluationCost {
+    /// Evaluations on each task.
+    pub(crate) tasks: Vec<TaskCost>,
+    /// Speed of the model.
+    pub(crate) tokens_per_second: f64,
+    /// Time of all evaluations.
+    pub(crate) seconds: f64,
+}
+
+/// Estimated evaluations on one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TaskCost {
     task: String,
     /// Tokens of its requests, generated ones included.
     tokens: u64,
     /// Models that are evaluated on it, at most.
     models: u64,
+}
+
+impl Report for EvaluationCost {
+    const KIND: &'static str = "evaluation-cost";
+
+    fn document(&self) -> Document {
+        let row =
+            |cost: &TaskCost| vec![cost.task.clone(), grouped(cost.tokens), grouped(cost.models)];
+        let rows = self.tasks.iter().map(row).collect();
+        let (seconds, speed) = (self.seconds, self.tokens_per_second);
+        let lines = [
+            format!("time of the evaluations: about {seconds:.0} s at {speed:.0} tokens/s"),
+            "without loading and cutting; models that share layers take less".to_owned(),
+        ];
+        page(vec![table(&["task", "tokens", "models"], rows), text(lines)])
+    }
 }
 
 /// The cost of evaluating so many models of the size of `model` on each task. The time is that at
@@ -36,25 +63,10 @@ pub(crate) fn cost(
     model: &OpenModel,
     asked: &EvaluationOptions,
     session: &mut Session<'_>,
-) -> Result<Outcome, Failure> {
-    let Costs { tasks: costs, speed, seconds } = costs(tasks, model, asked, session)?;
+) -> Result<EvaluationCost, Failure> {
+    let costs = costs(tasks, model, asked, session)?;
     session.finish();
-    let row = |cost: &TaskCost| vec![cost.task.clone(), grouped(cost.tokens), grouped(cost.models)];
-    let rows = costs.iter().map(row).collect();
-    let lines = [
-        format!("time of the evaluations: about {seconds:.0} s at {speed:.0} tokens/s"),
-        "without loading and cutting; models that share layers take less".to_owned(),
-    ];
-    let result = json!({ "tasks": costs, "tokens_per_second": speed, "seconds": seconds });
-    Ok(Outcome::new(result, vec![table(&["task", "tokens", "models"], rows), text(lines)]))
-}
-
-/// Estimated evaluations of all tasks.
-struct Costs {
-    tasks: Vec<TaskCost>,
-    /// Tokens per second.
-    speed: f64,
-    seconds: f64,
+    Ok(costs)
 }
 
 /// The seconds that scoring so many models on all tasks takes.
@@ -77,7 +89,7 @@ fn costs(
     model: &OpenModel,
     asked: &EvaluationOptions,
     session: &mut Session<'_>,
-) -> Result<Costs, Failure> {
+) -> Result<EvaluationCost, Failure> {
     session.step("counting tokens");
     let decoder = &model.loaded.decoder;
     let options =
@@ -93,7 +105,7 @@ fn costs(
     session.step("timing the model");
     let speed = tokens_per_second(&[decoder], &timed_window(decoder), session.cancelled())?[0];
     let seconds = costs.iter().map(|cost| (cost.tokens * cost.models) as f64).sum::<f64>() / speed;
-    Ok(Costs { tasks: costs, speed, seconds })
+    Ok(EvaluationCost { tasks: costs, tokens_per_second: speed, seconds })
 }
 
 /// The window without text that studies time models on, shorter if the model is large: an estimate

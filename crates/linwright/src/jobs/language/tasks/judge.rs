@@ -15,12 +15,13 @@ use linwright_model::Stored;
 use linwright_ops::SiteId;
 use linwright_report::Block;
 use linwright_run::Monitor;
+use serde::{Deserialize, Serialize};
 
 /// Perplexity, as a multiple of that of the original model, from which a model is called damaged.
 const DAMAGED: f64 = 2.0;
 
 /// Results of the dense and of the edited model.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Judged {
     pub(crate) dense: Vec<TaskResult>,
     pub(crate) results: Vec<TaskResult>,

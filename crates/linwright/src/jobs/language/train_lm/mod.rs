@@ -2,14 +2,17 @@
 
 mod documents;
 mod pocket;
+mod result;
 mod shape;
 mod text;
 mod tokens;
 
+use self::result::{ModelTrained, PocketPlanned, PocketTrained, TrainingCost};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use crate::jobs::language::compress::StoredDType;
 use linwright_files::TOKENIZER_FILES;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -190,7 +193,12 @@ impl Job for TrainLm {
         so that models trained with and without some documents can be compared (with --tokenizer \
         to keep the tokens). The same command gives the same bytes; interrupted, it resumes.";
     const WRITES_MODEL: bool = true;
-    const MEASURED: &'static [&'static str] = &["seconds", "tokens_per_second", "estimate"];
+    const RESULTS: &'static [ReportKind] = &[
+        ReportKind::of::<ModelTrained>(),
+        ReportKind::of::<TrainingCost>(),
+        ReportKind::of::<PocketTrained>(),
+        ReportKind::of::<PocketPlanned>(),
+    ];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let DocumentOptions { documents, without, held_out, .. } = &self.documents;

@@ -1,15 +1,14 @@
 //! `linwright train-lm` without a text: trains the built-in model from its seed.
 
 use super::TrainLm;
-use crate::jobs::kit::outcome::text;
+use super::result::{PocketPlanned, PocketTrained};
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::training::Forward;
 use crate::jobs::kit::{Failure, FailureKind, Outcome, Session, outputs, store};
 use crate::pocket::{PocketRecipe, Prepared};
-use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use linwright_run::store::Unfinished;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::Path;
 
 pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -32,13 +31,11 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
     }
     if job.dry_run {
         session.finish();
-        let result = json!({
-            "corpus_sha256": prepared.corpus_sha256(),
-            "tokenizer_sha256": prepared.tokenizer_sha256(),
-            "training_tokens": prepared.training_tokens(),
-        });
-        let line = format!("{} training tokens", grouped(prepared.training_tokens() as u64));
-        return Ok(Outcome::new(result, vec![text([line])]));
+        return Ok(Outcome::of(PocketPlanned {
+            corpus_sha256: prepared.corpus_sha256().to_owned(),
+            tokenizer_sha256: prepared.tokenizer_sha256().to_owned(),
+            training_tokens: prepared.training_tokens(),
+        }));
     }
     let unfinished = match &job.checkpoint {
         Some(_) => Unfinished::none(),
@@ -65,16 +62,10 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
     };
     store::done(unfinished, session);
     session.finish();
-    let output = session.portable(&job.output);
-    let result = json!({
-        "output": output, "parameters": saved.parameters, "bytes": saved.bytes(),
-        "validation_loss": outcome.best_loss,
-    });
-    let line = format!(
-        "wrote {output} ({} parameters, {} bytes); validation loss {:.4}",
-        grouped(saved.parameters),
-        grouped(saved.bytes()),
-        outcome.best_loss
-    );
-    Ok(Outcome::new(result, vec![text([line])]))
+    Ok(Outcome::of(PocketTrained {
+        output: session.portable(&job.output),
+        parameters: saved.parameters,
+        bytes: saved.bytes(),
+        validation_loss: outcome.best_loss,
+    }))
 }

@@ -2,23 +2,24 @@
 
 use super::TrainLm;
 use super::documents::{Texts, listed};
+use super::result::{
+    Estimate, HeldOutDocuments, ModelTrained, TextFile, TokenizerOfText, TrainingCost,
+    TrainingDocuments, TrainingPlanned,
+};
 use super::shape::{check_memory, training_bytes};
 use super::tokens::Tokens;
-use crate::jobs::kit::outcome::text;
-use crate::jobs::kit::saving::beside_new;
+use crate::jobs::kit::saving::beside_trained;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, FailureKind, Outcome, Session, message_of, outputs};
-use crate::new_model::{Length, LmTraining, Shape, generation_config, lines, optimizer, pretty};
+use crate::new_model::{Length, LmTraining, Shape, generation_config, optimizer, pretty};
 use linwright_model::checkpoint::{Form, SaveOptions, Source, save};
 use linwright_model::train_lm::{Batching, Documents};
 use linwright_model::{Transformer, TransformerConfig};
-use linwright_report::Block;
-use linwright_report::number::{bytes, grouped, seconds as duration};
+use linwright_report::number::grouped;
 use linwright_run::memory::peak_resident_bytes;
-use linwright_run::{Fingerprint, Monitor};
+use linwright_run::{Fingerprint, Measured, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Outcome as Trained, Progress, Schedule};
-use serde_json::{Value, json};
 use std::f64::consts::LN_2;
 
 /// Steps of a dry run; the first is not timed, since it allocates.
@@ -132,7 +133,7 @@ impl<'a> Planned<'a> {
         checkpoint: Option<&Checkpoint>,
         session: &mut Session<'_>,
     ) -> Result<Outcome, Failure> {
-        session.step(&format!("training on {}", self.told()));
+        session.step(&format!("training on {}", self.planned().told()));
         let began = session.seconds();
         let mut control = Forward { session: &mut *session, steps: 0 };
         let training = self.training(&self.tokens.held_out);
@@ -141,74 +142,69 @@ impl<'a> Planned<'a> {
         let steps = control.steps;
         let seconds = session.seconds() - began;
         session.step("writing");
-        let found = self.found(&trained);
-        let measured = json!({
-            "seconds": seconds,
-            "tokens_per_second": self.tokens_per_step() * steps as f64 / seconds,
-        });
-        self.write(&decoder, &trained, &found, &measured, session)?;
-        let output = session.portable(&self.job.output);
-        let mut result = found;
-        result["output"] = json!(output);
-        for (key, value) in measured.as_object().into_iter().flatten() {
-            result[key] = value.clone();
-        }
-        let speed = format!(
-            "training: {}, {:.0} tokens/s",
-            duration(seconds),
-            self.tokens_per_step() * steps as f64 / seconds
-        );
-        let blocks = self.blocks(&result, &output);
-        Ok(Outcome { measured: vec![text([speed])], ..Outcome::new(result, blocks) })
+        let mut result = self.result(&trained);
+        result.seconds = Measured(seconds);
+        result.tokens_per_second = Measured(self.tokens_per_step() * steps as f64 / seconds);
+        self.write(&decoder, &trained, &result, session)?;
+        result.output = Some(session.portable(&self.job.output));
+        Ok(Outcome::of(result))
     }
 
-    /// What the training found, without times.
-    fn found(&self, trained: &Trained) -> Value {
+    /// What was trained, without times.
+    fn result(&self, trained: &Trained) -> ModelTrained {
+        let planned = self.planned();
+        let HeldOutDocuments { bytes, tokens, .. } = planned.held_out;
+        let nats_per_byte = trained.best_loss * tokens as f64 / bytes as f64;
+        ModelTrained {
+            planned,
+            nats_per_token: trained.best_loss,
+            perplexity: trained.best_loss.exp(),
+            nats_per_byte,
+            bits_per_byte: nats_per_byte / LN_2,
+            output: None,
+            seconds: Measured::default(),
+            tokens_per_second: Measured::default(),
+        }
+    }
+
+    /// The model and its data.
+    fn planned(&self) -> TrainingPlanned {
         let (texts, tokens) = (&self.texts, &self.tokens);
-        let held_out: Vec<&str> = texts.held_out();
-        let held_bytes: usize = held_out.iter().map(|text| text.len()).sum();
-        let predicted = tokens.held_out.predicted_count();
-        let nats_per_byte = trained.best_loss * predicted as f64 / held_bytes as f64;
-        let training = texts.training();
-        json!({
-            "schema": 1,
-            "linwright": env!("CARGO_PKG_VERSION"),
-            "text": {
-                "path": texts.name, "sha256": texts.corpus.sha256,
-                "documents": texts.corpus.documents.len(),
+        let (training, held_out) = (texts.training(), texts.held_out());
+        let bytes = |texts: &[&str]| texts.iter().map(|text| text.len()).sum();
+        TrainingPlanned {
+            text: TextFile {
+                path: texts.name.clone(),
+                sha256: texts.corpus.sha256.clone(),
+                documents: texts.corpus.documents.len(),
             },
-            "training": {
-                "documents": listed(&texts.training),
-                "document_count": training.len(),
-                "bytes": training.iter().map(|text| text.len()).sum::<usize>(),
-                "tokens": tokens.train.predicted_count(),
-                "steps": self.length.steps,
-                "epochs": self.epochs(),
+            training: TrainingDocuments {
+                documents: listed(&texts.training),
+                document_count: training.len(),
+                bytes: bytes(&training),
+                tokens: tokens.train.predicted_count(),
+                steps: self.length.steps,
+                epochs: self.epochs(),
             },
-            "held_out": {
-                "path": texts.other.as_ref().map(|(name, _)| name),
-                "sha256": texts.other.as_ref().map(|(_, corpus)| &corpus.sha256),
-                "documents": listed(&texts.held_out),
-                "document_count": held_out.len(),
-                "bytes": held_bytes,
-                "tokens": predicted,
+            held_out: HeldOutDocuments {
+                path: texts.other.as_ref().map(|(name, _)| name.clone()),
+                sha256: texts.other.as_ref().map(|(_, corpus)| corpus.sha256.clone()),
+                documents: listed(&texts.held_out),
+                document_count: held_out.len(),
+                bytes: bytes(&held_out),
+                tokens: tokens.held_out.predicted_count(),
             },
-            "tokenizer": { "vocab": self.config.vocab, "sha256": tokens.sha256 },
-            "model": self.shape,
-            "parameters": self.config.parameters(),
-            "nats_per_token": trained.best_loss,
-            "perplexity": trained.best_loss.exp(),
-            "nats_per_byte": nats_per_byte,
-            "bits_per_byte": nats_per_byte / LN_2,
-        })
+            tokenizer: TokenizerOfText { vocab: self.config.vocab, sha256: tokens.sha256.clone() },
+            model: self.shape,
+            parameters: self.config.parameters(),
+        }
     }
 
     fn write(
         &self,
         decoder: &Transformer,
         trained: &Trained,
-        found: &Value,
-        measured: &Value,
+        result: &ModelTrained,
         session: &Session<'_>,
     ) -> Result<(), Failure> {
         let job = self.job;
@@ -222,13 +218,10 @@ impl<'a> Planned<'a> {
         let what = format!(
             "A language model of {} parameters, trained on {} (SHA-256 {}).",
             grouped(self.config.parameters()),
-            self.told(),
+            result.planned.told(),
             self.texts.corpus.sha256
         );
-        options.files = beside_new(session, &what, measured)?;
-        options.files.push(("results.json".to_owned(), pretty(found)));
-        let curve = trained.curve.iter().map(|point| json!(point));
-        options.files.push(("curves.jsonl".to_owned(), lines(curve)));
+        options.files = beside_trained(session, &what, result, &trained.curve)?;
         save(decoder, &source, &options, &job.output)?;
         Ok(())
     }
@@ -249,73 +242,14 @@ impl<'a> Planned<'a> {
         let validation = FORWARD_SHARE * token * self.tokens.held_out.token_count() as f64;
         let validations = 1 + steps.div_ceil(validate_every);
         let total = steps as f64 * step + validations as f64 * validation;
-        let memory = peak_resident_bytes();
-        let result = json!({
-            "parameters": self.config.parameters(), "model": self.shape,
-            "text": { "sha256": self.texts.corpus.sha256,
-                "documents": self.texts.corpus.documents.len() },
-            "training_documents": self.texts.training.len(),
-            "training_tokens": self.tokens.train.predicted_count(),
-            "held_out_documents": listed(&self.texts.held_out),
-            "held_out_tokens": self.tokens.held_out.predicted_count(),
-            "vocab": self.config.vocab, "tokenizer_sha256": self.tokens.sha256,
-            "steps": steps, "epochs": self.epochs(),
-            "estimate": { "seconds_per_step": step, "seconds": total,
-                "tokens_per_second": 1.0 / token, "memory_bytes": memory },
-        });
-        let memory = memory.map(|memory| format!(", {} of memory", bytes(memory)));
-        let cost = format!(
-            "about {} at {:.0} tokens/s{}",
-            duration(total),
-            1.0 / token,
-            memory.unwrap_or_default()
-        );
-        let outcome = Outcome::new(result, vec![text(self.plan_lines())]);
-        Ok(Outcome { measured: vec![text([cost])], ..outcome })
-    }
-
-    /// The training documents in words.
-    fn told(&self) -> String {
-        let (texts, name) = (&self.texts, &self.texts.name);
-        format!("{} of {} documents of {name}", texts.training.len(), texts.corpus.documents.len())
-    }
-
-    fn plan_lines(&self) -> Vec<String> {
-        let held_out = match &self.texts.other {
-            Some((name, _)) => format!("held out: {name}"),
-            None => format!("held out: documents {}", listed(&self.texts.held_out)),
+        let estimate = Estimate {
+            seconds_per_step: step,
+            seconds: total,
+            tokens_per_second: 1.0 / token,
+            memory_bytes: peak_resident_bytes(),
         };
-        vec![
-            format!(
-                "{} parameters, {} tokens in the vocabulary",
-                grouped(self.config.parameters()),
-                self.config.vocab
-            ),
-            format!(
-                "{}: {} tokens, {} steps, {:.2} epochs",
-                self.told(),
-                grouped(self.tokens.train.predicted_count() as u64),
-                grouped(self.length.steps),
-                self.epochs()
-            ),
-            format!(
-                "{held_out}, {} tokens",
-                grouped(self.tokens.held_out.predicted_count() as u64)
-            ),
-        ]
-    }
-
-    fn blocks(&self, result: &Value, output: &str) -> Vec<Block> {
-        let number = |key: &str| result[key].as_f64().unwrap_or(f64::NAN);
-        let mut lines = self.plan_lines();
-        lines.push(format!(
-            "held-out loss {:.4} nats per token, perplexity {:.2}, {:.4} bits per byte",
-            number("nats_per_token"),
-            number("perplexity"),
-            number("bits_per_byte")
-        ));
-        lines.push(format!("wrote {output}"));
-        vec![text(lines)]
+        let planned = self.planned();
+        Ok(Outcome::of(TrainingCost { planned, estimate: Measured(estimate) }))
     }
 
     fn steps_of_an_epoch(&self) -> u64 {

@@ -1,6 +1,8 @@
 //! Time of energies and forces by a molecular potential.
 
-use crate::jobs::kit::outcome::{table, text};
+mod result;
+
+use self::result::{PotentialTimes, StructureTime};
 use crate::jobs::kit::{Failure, Job, Outcome, Session, bounds};
 use crate::jobs::molecule::potential::{told_units, units_failure};
 use linwright_measure::timing::MedianRange;
@@ -8,12 +10,11 @@ use linwright_molecule::{
     FastOptions, FastTensorNet, KernelRates, LabelKeys, MoleculeError, MoleculeModel, Neighbours,
     Potential, Structure, Wanted, XyzReader,
 };
-use linwright_report::number::grouped;
-use linwright_run::Monitor;
+use linwright_report::ReportKind;
+use linwright_run::{Measured, Monitor};
 use linwright_tensor::parallel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -59,24 +60,13 @@ impl Default for MoleculeBench {
     }
 }
 
-/// Measurements on one structure.
-struct Timed {
-    atoms: usize,
-    edges: usize,
-    milliseconds: MedianRange,
-    /// Least milliseconds on the same number of threads, by the cost model; unknown in double
-    /// precision.
-    least: Option<f64>,
-    /// Bytes of working memory; unknown in double precision.
-    bytes: Option<usize>,
-}
-
 impl Job for MoleculeBench {
     const VERB: &str = "molecule-bench";
     const ABOUT: &str = "Time of energies and forces of structures by a molecular potential.\n\n\
         Each structure is evaluated again and again, neighbour list included. The least time is \
         that of a cost model: products and sums over neighbours at the rates of their kernels, \
         measured in the same run, and nothing else.";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<PotentialTimes>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.potential), PathBuf::from(&self.structures)]
@@ -95,37 +85,55 @@ impl Job for MoleculeBench {
         session.step("measuring the kernels");
         let rates = fast.is_some().then(|| KernelRates::measured(model.network.config().channels));
         session.step("timing");
-        let mut timed = Vec::new();
+        let mut times = Vec::new();
         for (index, structure) in structures.iter().enumerate() {
             let milliseconds = self.time(potential.as_mut(), (index, structure), session)?;
-            let one = Timed::new(&model, fast.as_mut().zip(rates), structure, &milliseconds);
-            timed.push(one.map_err(|error| error.of_structure(index))?);
+            let one = time_of(&model, fast.as_mut().zip(rates), structure, &milliseconds);
+            times.push(one.map_err(|error| error.of_structure(index))?);
             session.progress(index as u64 + 1, structures.len() as u64);
         }
         session.finish();
-        Ok(self.outcome(&timed, rates, session))
+        Ok(Outcome::of(PotentialTimes {
+            potential: session.portable(&self.potential),
+            threads: Measured(parallel::threads()),
+            instructions: Measured(parallel::instruction_set().to_owned()),
+            exact: self.exact,
+            repeats: self.repeats,
+            time_step_fs: TIME_STEP,
+            rates: Measured(rates),
+            structures: times,
+        }))
     }
 }
 
-impl Timed {
-    fn new(
-        model: &MoleculeModel,
-        fast: Option<(&mut FastTensorNet, KernelRates)>,
-        structure: &Structure,
-        milliseconds: &[f64],
-    ) -> Result<Self, MoleculeError> {
-        let config = model.network.config();
-        let neighbours = Neighbours::within(structure, config.cutoff())?;
-        let (atoms, edges) = (structure.species.len(), 2 * neighbours.pairs.len());
-        let (mut least, mut bytes) = (None, None);
-        if let Some((fast, rates)) = fast {
-            fast.predict_within(structure, &neighbours, Wanted { forces: true })?;
-            let seconds = rates.least_seconds(config, atoms, edges);
-            least = Some(1e3 * seconds / parallel::threads() as f64);
-            bytes = Some(fast.working_bytes());
-        }
-        Ok(Self { atoms, edges, milliseconds: MedianRange::of(milliseconds), least, bytes })
+/// The time of a structure in milliseconds, with what the fast path knows of it.
+fn time_of(
+    model: &MoleculeModel,
+    fast: Option<(&mut FastTensorNet, KernelRates)>,
+    structure: &Structure,
+    milliseconds: &[f64],
+) -> Result<StructureTime, MoleculeError> {
+    let config = model.network.config();
+    let neighbours = Neighbours::within(structure, config.cutoff())?;
+    let (atoms, edges) = (structure.species.len(), 2 * neighbours.pairs.len());
+    let (mut least, mut bytes) = (None, None);
+    if let Some((fast, rates)) = fast {
+        fast.predict_within(structure, &neighbours, Wanted { forces: true })?;
+        let seconds = rates.least_seconds(config, atoms, edges);
+        least = Some(1e3 * seconds / parallel::threads() as f64);
+        bytes = Some(fast.working_bytes());
     }
+    let milliseconds = MedianRange::of(milliseconds);
+    let seconds = 1e-3 * milliseconds.median;
+    Ok(StructureTime {
+        atoms,
+        edges,
+        milliseconds: Measured(milliseconds),
+        least_milliseconds: Measured(least),
+        atoms_per_second: Measured(atoms as f64 / seconds),
+        nanoseconds_per_day: Measured(0.0864 * TIME_STEP / seconds),
+        working_bytes: Measured(bytes),
+    })
 }
 
 impl MoleculeBench {
@@ -169,61 +177,5 @@ impl MoleculeBench {
             true => Err(Failure::general(format!("{}: no structures in it", self.structures))),
             false => Ok(found),
         }
-    }
-
-    fn outcome(&self, all: &[Timed], rates: Option<KernelRates>, session: &Session<'_>) -> Outcome {
-        let days = |one: &Timed| 0.0864 * TIME_STEP / (1e-3 * one.milliseconds.median);
-        let result = |one: &Timed| -> Value {
-            json!({
-                "atoms": one.atoms,
-                "edges": one.edges,
-                "milliseconds": one.milliseconds,
-                "least_milliseconds": one.least,
-                "atoms_per_second": one.atoms as f64 / (1e-3 * one.milliseconds.median),
-                "nanoseconds_per_day": days(one),
-                "working_bytes": one.bytes,
-            })
-        };
-        let row = |one: &Timed| {
-            let optional = |found: Option<String>| found.unwrap_or_else(|| "-".into());
-            vec![
-                grouped(one.atoms as u64),
-                grouped(one.edges as u64),
-                format!("{:.3}", one.milliseconds.median),
-                format!("{:.3}", one.milliseconds.min),
-                optional(one.least.map(|least| format!("{:.2}", one.milliseconds.median / least))),
-                format!("{:.2}", days(one)),
-                optional(one.bytes.map(|bytes| grouped((bytes / one.atoms.max(1)) as u64))),
-            ]
-        };
-        let value = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "potential": session.portable(&self.potential),
-            "threads": parallel::threads(),
-            "instructions": parallel::instruction_set(),
-            "exact": self.exact,
-            "repeats": self.repeats,
-            "time_step_fs": TIME_STEP,
-            "rates": rates.map(|rates| json!({ "products": rates.products, "sums": rates.sums })),
-            "structures": all.iter().map(result).collect::<Vec<_>>(),
-        });
-        let heads = ["atoms", "edges", "ms", "least ms", "times the limit", "ns/day", "bytes/atom"];
-        let mut told = vec![format!(
-            "energies and forces on {} threads ({}), median and least of {}; days of dynamics at \
-             {TIME_STEP} fs a step",
-            parallel::threads(),
-            parallel::instruction_set(),
-            self.repeats
-        )];
-        told.extend(rates.map(|rates| {
-            format!(
-                "kernels on one thread: products {:.1}, sums over neighbours {:.1} thousand \
-                 million operations a second",
-                1e-9 * rates.products,
-                1e-9 * rates.sums
-            )
-        }));
-        Outcome::new(value, vec![text(told), table(&heads, all.iter().map(row).collect())])
     }
 }

@@ -2,9 +2,12 @@
 
 mod plan;
 mod recovery;
+mod result;
 mod run;
 
+use self::result::{CompressionPlanned, PotentialCompressed};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, SizeText, TermOf, bounds};
+use linwright_report::ReportKind;
 pub(crate) use plan::SlotMethods;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,7 +126,8 @@ impl Job for MoleculeCompress {
         energies and forces are measured before and after, in single precision without tables. The \
         other commands for potentials open the directory; only the exact path applies operators as \
         they are, the fast one their dense weights.";
-    const MEASURED: &'static [&'static str] = &["sites/*/fit/seconds"];
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<PotentialCompressed>(), ReportKind::of::<CompressionPlanned>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let files = self.calibration.iter().chain(&self.test).cloned();

@@ -10,7 +10,7 @@ use linwright_report::number::grouped;
 use linwright_run::{Monitor, shown};
 use linwright_tensor::RngKey;
 use linwright_train::{OptimizerSettings, Rules, Schedule, TrainSettings, train};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Step size without --recover-rate: a third of that from random weights.
@@ -27,8 +27,8 @@ const WARMUP: u64 = 500;
 const DIVERGENCE: f64 = 100.0;
 
 /// Result of the training.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Recovery {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Recovery {
     steps: u64,
     rate: f64,
     structures: usize,

@@ -1,12 +1,10 @@
 //! `linwright molecule compress`: replace linear layers of a potential and save it.
 
 use super::recovery::{self, Recovery};
+use super::result::{CompressionPlanned, JudgedErrors, PotentialCompressed, StructuresUsed};
 use super::{MoleculeCompress, plan};
-use crate::jobs::kit::outcome::{table, text};
-use crate::jobs::kit::saving::beside_new;
-use crate::jobs::kit::{Failure, FailureKind, Job, Outcome, Session, measured, outputs};
-use crate::jobs::language::compress::summary::{estimate_blocks, site_table};
-use crate::new_model::pretty;
+use crate::jobs::kit::saving::beside_result;
+use crate::jobs::kit::{Failure, FailureKind, Outcome, Session, outputs};
 use linwright_compress::estimate;
 use linwright_compress::pipeline::{Context, Edited, apply};
 use linwright_compress::{FitTo, Plan, Rates};
@@ -14,7 +12,6 @@ use linwright_evaluate::{ParameterCounts, TaskResult};
 use linwright_molecule::tensornet::TensorNet;
 use linwright_molecule::{LabelKeys, MoleculeModel, Structure, StructureBatches, Units};
 use linwright_ops::{Examples, SiteId};
-use linwright_report::Block;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use linwright_study as study;
@@ -23,7 +20,6 @@ use linwright_study::{
     MoleculeStudyError, StudiedPotential, calibration_batches, common_note, open_structures,
     scored_structures, task_result,
 };
-use serde_json::{Map, Value, json};
 use std::path::Path;
 
 pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -52,8 +48,7 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
     if job.dry_run {
         let estimate = estimate(&plan, &potential.network, examples, &mut Rates::default())?;
         session.finish();
-        let blocks = estimate_blocks(&estimate);
-        return Ok(Outcome::new(json!({"plan": plan, "estimate": estimate}), blocks));
+        return Ok(Outcome::of(CompressionPlanned { plan, estimate }));
     }
     data.notes.iter().for_each(|note| session.note(&format!("note: {note}")));
     let dense = data.scores(&potential, &potential.network, session)?;
@@ -75,9 +70,11 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
     };
     let potential = &potential;
     let done = Done { job, potential, plan, data, edited, dense, replaced, recovery, results };
-    done.save(session)?;
+    let mut result = done.result(session);
+    done.save(&result, session)?;
     session.finish();
-    Ok(done.outcome(session))
+    result.output = Some(session.portable(&job.output));
+    Ok(Outcome::of(result))
 }
 
 /// Errors of a study's recipe are reported as errors of an option here.
@@ -188,64 +185,40 @@ struct Done<'a> {
 }
 
 impl Done<'_> {
-    fn parameters(&self) -> ParameterCounts {
-        study::parameter_counts(&self.potential.network, &self.edited)
-    }
-
-    fn result(&self, session: &Session<'_>) -> Value {
-        let units = self.potential.model.checkpoint.units;
-        let (energy, length) = (units.energy.name(), units.length.name());
-        let figures = |result: &Option<TaskResult>| -> Value {
-            let all = result.iter().flat_map(|result| &result.metrics);
-            let all = all.map(|metric| (metric.name.clone(), json!(metric.value)));
-            result.as_ref().map_or(Value::Null, |_| Value::Object(all.collect::<Map<_, _>>()))
+    fn result(&self, session: &Session<'_>) -> PotentialCompressed {
+        let errors = |result: &Option<TaskResult>| result.as_ref().map(JudgedErrors::from);
+        let used = |batches: &Option<StructureBatches>, sha256: &Option<String>| StructuresUsed {
+            structures: batches.as_ref().map(StructureBatches::len),
+            sha256: sha256.clone(),
         };
-        let count = |batches: &Option<StructureBatches>| batches.as_ref().map(|all| all.len());
-        json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "potential": session.portable(&self.job.potential),
-            "potential_sha256": self.potential.hash,
-            "output": session.portable(&self.job.output),
-            "plan": self.plan,
-            "parameters": self.parameters(),
-            "sites": self.edited.sites,
-            "dense": figures(&self.dense),
-            "replaced": figures(&self.replaced),
-            "recovery": self.recovery,
-            "results": figures(&self.results),
-            "units": {
-                "energy_mae": format!("{energy}/atom"), "energy_rmse": format!("{energy}/atom"),
-                "force_mae": format!("{energy}/{length}"),
-                "force_rmse": format!("{energy}/{length}"),
-            },
-            "calibration": {
-                "structures": count(&self.data.calibration),
-                "sha256": self.data.calibration_sha256,
-            },
-            "eval": {
-                "structures": count(&self.data.scored), "sha256": self.data.scored_sha256,
-            },
-            "notes": self.data.notes,
-        })
+        PotentialCompressed {
+            potential: session.portable(&self.job.potential),
+            potential_sha256: self.potential.hash.clone(),
+            output: None,
+            plan: self.plan.clone(),
+            parameters: study::parameter_counts(&self.potential.network, &self.edited),
+            sites: self.edited.sites.clone(),
+            dense: errors(&self.dense),
+            replaced: errors(&self.replaced),
+            recovery: self.recovery.clone(),
+            results: errors(&self.results),
+            units: self.potential.model.checkpoint.units.into(),
+            calibration: used(&self.data.calibration, &self.data.calibration_sha256),
+            eval: used(&self.data.scored, &self.data.scored_sha256),
+            notes: self.data.notes.clone(),
+        }
     }
 
-    fn save(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+    fn save(&self, result: &PotentialCompressed, session: &mut Session<'_>) -> Result<(), Failure> {
         session.step("writing");
-        let ParameterCounts { model, model_dense, .. } = self.parameters();
+        let ParameterCounts { model, model_dense, .. } = result.parameters;
         let what = format!(
             "A molecular potential of {} parameters in place of {}.",
             grouped(model),
             grouped(model_dense)
         );
-        let mut result = self.result(session);
-        let times = measured::split(&mut result, MoleculeCompress::MEASURED);
-        // What is saved does not say where: the same job writes the same elsewhere.
-        result.as_object_mut().map(|result| result.remove("output"));
-        let mut files = beside_new(session, &what, &times)?;
-        files.push(("results.json".to_owned(), pretty(&result)));
-        let sites = self.edited.sites.iter();
-        let sites: Vec<SiteId> = sites.map(|site| site.site.clone()).collect();
+        let files = beside_result(session, &what, result)?;
+        let sites: Vec<SiteId> = result.sites.iter().map(|site| site.site.clone()).collect();
         let (model, edited) = (&self.potential.model, &self.edited.network);
         let model: MoleculeModel = match self.recovery {
             Some(_) => model.with_network(edited)?,
@@ -253,50 +226,5 @@ impl Done<'_> {
         };
         model.save(&self.job.output, self.job.force, &files)?;
         Ok(())
-    }
-
-    fn outcome(&self, session: &Session<'_>) -> Outcome {
-        let ParameterCounts { targeted, targeted_dense, model, model_dense } = self.parameters();
-        let mut blocks = vec![text([
-            format!(
-                "replaced layers: {} -> {} parameters (keep {:.4})",
-                grouped(targeted_dense),
-                grouped(targeted),
-                self.parameters().keep(),
-            ),
-            format!("potential: {} -> {} parameters", grouped(model_dense), grouped(model)),
-        ])];
-        blocks.extend(self.recovery.iter().map(|recovery| text([recovery.line()])));
-        blocks.extend(self.errors());
-        blocks.push(text([format!("wrote {}", session.portable(&self.job.output))]));
-        blocks.push(site_table(&self.edited.sites));
-        Outcome::new(self.result(session), blocks)
-    }
-
-    /// Errors before and after, and between both if the potential was trained.
-    fn errors(&self) -> Option<Block> {
-        let units = self.potential.model.checkpoint.units;
-        let (energy, length) = (units.energy.name(), units.length.name());
-        let names = [
-            ("force_mae", format!("force, mean absolute, {energy}/{length}")),
-            ("force_rmse", format!("force, root mean square, {energy}/{length}")),
-            ("energy_mae", format!("energy, mean absolute, {energy}/atom")),
-            ("energy_rmse", format!("energy, root mean square, {energy}/atom")),
-        ];
-        let (dense, results) = (self.dense.as_ref()?, self.results.as_ref()?);
-        let (heads, all) = match (&self.recovery, &self.replaced) {
-            (Some(_), Some(replaced)) => {
-                (vec!["error", "before", "replaced", "trained"], vec![dense, replaced, results])
-            }
-            _ => (vec!["error", "before", "after"], vec![dense, results]),
-        };
-        let row = |(name, title): (&str, String)| {
-            let found = all.iter().map(|result| result.metric(name).map(|metric| metric.value));
-            let found: Vec<f64> = found.collect::<Option<_>>()?;
-            let found = found.into_iter().map(|value| format!("{value:.6}"));
-            Some(std::iter::once(title).chain(found).collect())
-        };
-        let rows = names.into_iter().filter_map(row).collect();
-        Some(table(&heads, rows))
     }
 }

@@ -1,14 +1,17 @@
 //! Molecular potentials as safetensors, and as checkpoints of torchmd-net.
 
-use crate::jobs::kit::outcome::text;
+mod result;
+
+use self::result::PotentialConverted;
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_molecule::{Checkpoint, Ensemble, PriorChoices, Units, atomic_number};
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_run::atomic::{AtomicFile, Replace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -44,6 +47,7 @@ impl Job for MoleculeConvert {
         `.ckpt` operators are the dense weights that they equal, and torchmd-net reads energies of \
         atoms in single precision.";
     const OUTPUT_ENDING: &str = ".safetensors";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<PotentialConverted>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.potential)]
@@ -74,7 +78,7 @@ impl Job for MoleculeConvert {
         let found = match form {
             Form::Directory => {
                 let what = format!("An ensemble of {} molecular potentials.", members.len());
-                let beside = beside_new(session, &what, &json!({}))?;
+                let beside = beside_new(session, &what, &Value::Object(Map::new()))?;
                 let writer = models.written(path, force, &beside)?;
                 let found = read_back(&models, writer.target.path(), path, session)?;
                 writer.commit()?;
@@ -102,18 +106,11 @@ impl Job for MoleculeConvert {
         notes.for_each(|note| session.note(note));
         let tensors: usize =
             found.members().iter().map(|member| member.checkpoint.tensors.len()).sum();
-        let result = json!({
-            "schema": 1,
-            "output": session.portable(path),
-            "members": members.len(),
-            "tensors": tensors,
-        });
-        let models = match members.len() {
-            1 => String::new(),
-            count => format!("{count} models with "),
-        };
-        let line = format!("wrote {models}{tensors} tensors to {}", path.display());
-        Ok(Outcome::new(result, vec![text([line])]))
+        Ok(Outcome::of(PotentialConverted {
+            output: session.portable(path),
+            members: members.len(),
+            tensors,
+        }))
     }
 }
 

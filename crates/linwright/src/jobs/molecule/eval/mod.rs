@@ -1,7 +1,8 @@
 //! Energies and forces of structures, and their errors.
 
-mod summary;
+mod result;
 
+use self::result::PotentialErrors;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use crate::jobs::molecule::potential::{
     check_structure, is_structures, no_structures, open_ensemble, potential_of, told_units,
@@ -11,6 +12,7 @@ use linwright_molecule::{
     Ensemble, LabelKeys, Potential, Prediction, PredictionErrors, PriorChoices, Structure, Units,
     Wanted, XyzColumn, XyzReader, XyzWriter, parse_numbers, stress, xyz_numbers,
 };
+use linwright_report::ReportKind;
 use linwright_run::{Monitor, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,7 @@ impl Job for MoleculeEval {
         deviation. A model of a dipole moment, a spatial extent, a vector or a symmetric tensor \
         predicts that instead, and its errors are measured where the file has a value of this name.";
     const OUTPUT_ENDING: &str = ".xyz";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<PotentialErrors>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = [PathBuf::from(&self.potential), PathBuf::from(&self.structures)];
@@ -94,7 +97,8 @@ impl Job for MoleculeEval {
             outputs::write(path, &written, self.force, is_structures)?;
             session.note(&format!("wrote {}", path.display()));
         }
-        Ok(self.summary(&model, &errors, units, session))
+        let potential = session.portable(&self.potential);
+        Ok(Outcome::of(PotentialErrors::new(potential, &model, &errors, units)))
     }
 }
 

@@ -5,6 +5,8 @@ mod run;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::named::named;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
+use linwright_molecule::report::SimulationResult;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -112,8 +114,7 @@ impl Job for MoleculeMd {
         the units of ASE: eV, angstroms), log.jsonl (energies, temperature, pressure), final.xyz and \
         a report with the drift of the energy. Run the same command again to resume an interrupted \
         simulation, with the same bits; with more --steps, to continue a finished one.";
-    const MEASURED: &'static [&'static str] =
-        &["seconds", "steps_made", "steps_per_second", "ns_per_day"];
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<SimulationResult>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.potential), PathBuf::from(&self.structure)]

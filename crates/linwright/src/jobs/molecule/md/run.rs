@@ -1,9 +1,9 @@
 //! The simulation.
 
 use super::{MdEnsemble, MoleculeMd};
-use crate::jobs::kit::outcome::{text, write_pages};
+use crate::jobs::kit::outcome::{apart, page, text, write_pages};
 use crate::jobs::kit::saving::write_beside_own;
-use crate::jobs::kit::{Failure, Job, JobError, Outcome, Session, measured, outputs};
+use crate::jobs::kit::{Failure, Job, JobError, Outcome, Session, outputs};
 use crate::jobs::molecule::potential::{
     check_structure, moving_potential, no_structures, open_ensemble, told_units,
 };
@@ -15,11 +15,10 @@ use linwright_molecule::{
     ConvertedPotential, Ensemble, LabelKeys, MoleculeError, Potential, PriorChoices, Structure,
     Units, XyzReader, write_xyz,
 };
-use linwright_report::Block;
-use linwright_report::number::significant;
+use linwright_report::{Block, Report};
 use linwright_run::atomic::Replace;
 use linwright_run::{Fingerprint, Monitor, RunDirectory, state};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::Path;
 
 /// Temperature in kelvins where none is given.
@@ -28,8 +27,6 @@ const TEMPERATURE: f64 = 300.0;
 const FRICTION: f64 = 0.01;
 /// Pairs are kept until an atom moved by half of this distance in angstroms.
 const SKIN: f64 = 0.5;
-/// Femtoseconds a second in nanoseconds a day.
-const NS_PER_DAY: f64 = 86_400.0 * 1e-6;
 
 impl MoleculeMd {
     /// How to integrate; errors are those of the options.
@@ -77,7 +74,7 @@ impl MoleculeMd {
             for key in ["potential", "structure", "steps"] {
                 options.shift_remove(key);
             }
-            options.insert("content".into(), json!(hashes));
+            options.insert("content".into(), hashes.into());
         }
         Ok(basis)
     }
@@ -175,35 +172,21 @@ impl Start<'_> {
             seed: plan.seed,
             steps: job.steps,
         };
-        let found = SimulationResult::new(simulation, summary);
-        let found = found.ok_or_else(|| Failure::general("the simulation has no frames"))?;
-        let speed = (made > 0 && seconds > 0.0).then(|| made as f64 / seconds);
-        let mut result = json!({
-            "schema": 1, "linwright": session.build().version,
-            "seconds": seconds, "steps_made": made, "steps_per_second": speed,
-            "ns_per_day": speed.map(|speed| speed * plan.time_step * NS_PER_DAY),
-        });
-        let value = serde_json::to_value(&found);
-        let value = value.map_err(|error| Failure::general(format!("the result: {error}")))?;
-        measured::join(&mut result, value);
-        let mut kept = result.clone();
-        let times = measured::split(&mut kept, MoleculeMd::MEASURED);
+        let result = SimulationResult::new(simulation, summary)
+            .ok_or_else(|| Failure::general("the simulation has no frames"))?
+            .timed(made, seconds);
+        let (kept, times) = apart(&result)?;
         write_beside_own(session, &times, &job.output)?;
-        write_pages(&found.document(), &job.output)?;
+        write_pages(&result.document(), &job.output)?;
         // Last, so that it is there when all is.
         state::write(&job.output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
-        let page = session.portable(job.output.join("report.html"));
-        let blocks = vec![
-            text([found.headline()]),
-            Block::Table(found.table()),
-            text([format!("report: {page}")]),
-        ];
-        let speed = speed.map(|speed| {
-            let days = significant(speed * plan.time_step * NS_PER_DAY, 3);
-            text([format!("{} steps/s, {days} ns/day", significant(speed, 3))])
-        });
-        let outcome = Outcome::new(result, blocks);
-        Ok(Outcome { measured: speed.into_iter().collect(), ..outcome })
+        let place = session.portable(job.output.join("report.html"));
+        let report = page(vec![
+            text([result.headline()]),
+            Block::Table(result.table()),
+            text([format!("report: {place}")]),
+        ]);
+        Ok(Outcome { report, ..Outcome::of(result) })
     }
 }
 

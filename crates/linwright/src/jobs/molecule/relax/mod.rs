@@ -1,7 +1,9 @@
 //! Relaxation of structures with a potential.
 
+mod result;
+
+use self::result::{Relaxation, RelaxationUnits, Relaxations};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{
     Failure, FailureKind, Job, JobError, Outcome, OutputPath, Session, bounds, outputs,
 };
@@ -13,17 +15,14 @@ use linwright_molecule::{
     Ensemble, LabelKeys, MoleculeError, Potential, PriorChoices, Structure, Units, XyzReader,
     XyzWriter, stress,
 };
-use linwright_report::number::{grouped, scientific};
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Pairs are kept until an atom moved by half of this distance in angstroms.
 const SKIN: f64 = 0.5;
-/// Structures that a report lists.
-const LISTED: usize = 20;
 
 /// Relaxation of structures with a potential.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,6 +88,7 @@ impl Job for MoleculeRelax {
         and `fmax` (eV/A) report how far each one converged. If one did not converge within \
         --steps, all are written and the command ends with code 4.";
     const OUTPUT_ENDING: &str = ".xyz";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<Relaxations>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.potential), PathBuf::from(&self.structures)]
@@ -104,7 +104,7 @@ impl Job for MoleculeRelax {
         let mut potential = moving_potential(&model, self.exact)?;
         potential.keep_pairs(SKIN)?;
         let mut writer = XyzWriter::new(Vec::new());
-        let mut results: Vec<RelaxedStructure> = Vec::new();
+        let mut relaxations: Vec<Relaxation> = Vec::new();
         let mut reader = XyzReader::open(Path::new(&self.structures), LabelKeys::default())?;
         for index in 0..self.limit.unwrap_or(usize::MAX) {
             let Some(structure) = reader.next_frame()? else { break };
@@ -112,19 +112,19 @@ impl Job for MoleculeRelax {
             let start = self.start(structure, &model, told, index)?;
             let relaxed = relax(&mut potential, &start, &plan, session);
             let relaxed = relaxed.map_err(|error| stopped(error, index))?;
-            results.push(RelaxedStructure::of(&relaxed));
+            relaxations.push(Relaxation::of(&relaxed));
             let mut frame = frame(relaxed);
             frame.convert(Units::default(), units);
             frame.declare_units(units, model.units());
             writer.frame(&frame)?;
         }
         session.finish();
-        if results.is_empty() {
+        if relaxations.is_empty() {
             return Err(no_structures(&self.structures));
         }
         outputs::write(&self.output, &writer.into_inner(), self.force, is_structures)?;
         session.note(&format!("wrote {}", self.output.display()));
-        Ok(self.outcome(&results, session))
+        Ok(self.outcome(relaxations, session))
     }
 }
 
@@ -154,58 +154,27 @@ impl MoleculeRelax {
         Ok(structure)
     }
 
-    fn outcome(&self, results: &[RelaxedStructure], session: &Session<'_>) -> Outcome {
-        let (all, left) = (results.len(), results.iter().filter(|one| !one.converged).count());
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "potential": session.portable(&self.potential),
-            "output": session.portable(&self.output),
-            "structures": all,
-            "converged": all - left,
-            "relaxations": results,
-            "units": { "energy": "eV", "fmax": "eV/A" },
+    fn outcome(&self, relaxations: Vec<Relaxation>, session: &Session<'_>) -> Outcome {
+        let structures = relaxations.len();
+        let converged = relaxations.iter().filter(|one| one.converged).count();
+        let left = structures - converged;
+        let mut outcome = Outcome::of(Relaxations {
+            potential: session.portable(&self.potential),
+            output: session.portable(&self.output),
+            structures,
+            converged,
+            relaxations,
+            units: RelaxationUnits::default(),
         });
-        let row = |(index, one): (usize, &RelaxedStructure)| {
-            vec![
-                index.to_string(),
-                one.steps.to_string(),
-                format!("{:.6}", one.energy),
-                scientific(one.fmax),
-                if one.converged { "yes" } else { "no" }.to_owned(),
-            ]
-        };
-        let told = format!("{} of {} structures converged", grouped((all - left) as u64), all);
-        let heads = ["structure", "steps", "energy, eV", "largest force, eV/A", "converged"];
-        let rows: Vec<_> = results.iter().take(LISTED).enumerate().map(row).collect();
-        let mut blocks = vec![text([told]), table(&heads, rows)];
-        if all > LISTED {
-            blocks.push(text([format!("and {} more", all - LISTED)]));
-        }
-        let mut outcome = Outcome::new(result, blocks);
         if left > 0 {
-            let message =
-                format!("{left} of {all} structures did not converge in {} steps", self.steps);
+            let message = format!(
+                "{left} of {structures} structures did not converge in {} steps",
+                self.steps
+            );
             let hint = "the output has them as they are: relax it again, with more --steps or --optimizer fire";
             outcome.failure = Some(Failure::new(FailureKind::Gate, message).hint(hint));
         }
         outcome
-    }
-}
-
-/// Progress of one structure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct RelaxedStructure {
-    converged: bool,
-    steps: u64,
-    energy: f64,
-    fmax: f64,
-}
-
-impl RelaxedStructure {
-    fn of(relaxed: &Relaxed) -> Self {
-        let Relaxed { prediction, force, steps, is_converged, .. } = relaxed;
-        Self { converged: *is_converged, steps: *steps, energy: prediction.energy, fmax: *force }
     }
 }
 

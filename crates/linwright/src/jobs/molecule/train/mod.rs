@@ -2,12 +2,14 @@
 
 mod data;
 mod plan;
-mod report;
+mod result;
 mod run;
 
+use self::result::{PotentialPlanned, PotentialTrained};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::named::named;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -243,7 +245,8 @@ impl Job for MoleculeTrain {
         curve, divided as torchmd-net divides them. The output directory is a potential for \
         `molecule eval`, with the curve, the division, and the errors on validation and test structures. The \
         same command gives the same bytes on any number of threads; interrupted, it resumes.";
-    const MEASURED: &'static [&'static str] = &["seconds", "steps_per_second"];
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<PotentialTrained>(), ReportKind::of::<PotentialPlanned>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let validation = data::validation_file(self.sets.validation.as_deref());

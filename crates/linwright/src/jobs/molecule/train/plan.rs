@@ -103,7 +103,7 @@ impl Given {
                 return Err(Failure::usage(message));
             }
         }
-        let atomref = [Value::from("Atomref"), serde_json::json!(["Atomref"])];
+        let atomref = [Value::from("Atomref"), vec!["Atomref"].into()];
         if !named("prior_model", &atomref) {
             let found = &self.0["prior_model"];
             let message = format!("--config: prior_model is {found}, expected Atomref or none");

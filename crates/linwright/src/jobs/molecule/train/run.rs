@@ -2,27 +2,26 @@
 
 use super::data::Sets;
 use super::plan::Plan;
-use super::report::{SERIES, errors, figure, table_of_errors};
+use super::result::{
+    EnergyReferences, LossWeights, PotentialPlanned, PotentialTrained, SetErrors, SetSizes,
+};
 use super::{MoleculeTrain, ReferenceKind};
-use crate::jobs::kit::outcome::text;
-use crate::jobs::kit::saving::beside_new;
+use crate::jobs::kit::saving::beside_trained;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, room};
-use crate::new_model::{lines, pretty};
 use linwright_files::writer::WriteError;
 use linwright_files::{DirWriter, FileError, SINGLE};
 use linwright_molecule::tensornet::TensorNet;
-use linwright_molecule::training::{References, TensorNetTraining, TrainingPlan, elements};
+use linwright_molecule::training::{References, Split, TensorNetTraining, TrainingPlan, elements};
 use linwright_molecule::{
     Checkpoint, MoleculeModel, PredictionErrors, Prior, PriorChoices, Structure, Wanted, symbol,
 };
-use linwright_report::number::{grouped, seconds as duration};
-use linwright_report::{Block, Document, html, markdown};
+use linwright_report::number::grouped;
+use linwright_report::{Document, Report, html, markdown};
 use linwright_run::atomic::AtomicDir;
-use linwright_run::{Fingerprint, Monitor};
+use linwright_run::{Fingerprint, Measured, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint as Kept, Outcome as Trained, TrainSettings, train};
-use serde_json::{Value, json};
 
 /// Bytes in training for each parameter: value, gradient of two blocks, two moments, the best.
 const PARAMETER_BYTES: u64 = 32;
@@ -38,12 +37,7 @@ pub(super) fn run(job: &MoleculeTrain, session: &mut Session<'_>) -> Result<Outc
     let prepared = Prepared::new(job, plan, session)?;
     if job.dry_run {
         session.finish();
-        let result = json!({
-            "parameters": prepared.plan.architecture.parameters(),
-            "structures": prepared.counts(),
-            "steps": prepared.settings.steps,
-        });
-        return Ok(Outcome::new(result, vec![text(prepared.lines())]));
+        return Ok(Outcome::of(prepared.planned()));
     }
     let resumable = Resumable {
         job,
@@ -109,7 +103,6 @@ impl<'a> Prepared<'a> {
     fn fingerprint(&self, session: &mut Session<'_>) -> Result<String, Failure> {
         let inputs = outputs::inputs_of(self.job, session);
         let hashes = session.hashes(&inputs)?;
-        let hashes: Vec<Value> = hashes.iter().map(|hash| json!(hash)).collect();
         let Plan { architecture, seed, loss, weights, batch, units, .. } = &self.plan;
         Ok(Fingerprint::of(&[
             ("data", &hashes),
@@ -162,9 +155,7 @@ impl<'a> Prepared<'a> {
         let trained = train(&mut problem, &self.settings, kept, &mut control);
         let (trained, steps) = (trained.map_err(advised)?, control.steps);
         let seconds = session.seconds() - began;
-        let measured =
-            json!({"seconds": seconds, "steps_per_second": steps as f64 / seconds.max(1e-9)});
-        self.finish(&network, &trained, (seconds, measured), session)
+        self.finish(&network, &trained, [seconds, steps as f64 / seconds.max(1e-9)], session)
     }
 
     /// Measures and writes the potential.
@@ -172,7 +163,7 @@ impl<'a> Prepared<'a> {
         &self,
         network: &TensorNet<f32>,
         trained: &Trained,
-        (seconds, measured): (f64, Value),
+        [seconds, speed]: [f64; 2],
         session: &mut Session<'_>,
     ) -> Result<Outcome, Failure> {
         session.step("measuring errors");
@@ -183,69 +174,54 @@ impl<'a> Prepared<'a> {
         let [validation, test] =
             [&self.sets.validation, &self.sets.test].map(|set| measure(&model, set, session));
         let (validation, test) = (validation?, test?);
-        let mut found = self.found(trained);
-        found["validation"] = errors(&validation, units);
-        let mut sets = vec![("validation", &validation)];
-        if !self.sets.test.is_empty() {
-            found["test"] = errors(&test, units);
-            sets.push(("test", &test));
-        }
-        let mut head = self.lines();
-        head.push(format!(
-            "step {} of {}: validation loss {:.6}",
-            trained.best_step, trained.steps, trained.best_loss
-        ));
-        let mut blocks = vec![text(head), table_of_errors(&sets, units)];
-        blocks.extend(figure(&trained.curve));
+        let mut result = PotentialTrained {
+            planned: self.planned(),
+            elements: self.elements.iter().filter_map(|z| symbol(*z)).map(str::to_owned).collect(),
+            references: self.energy_references(),
+            weights: LossWeights { energy: self.plan.weights[0], force: self.plan.weights[1] },
+            steps: trained.steps,
+            best_step: trained.best_step,
+            validation_loss: trained.best_loss,
+            validation: SetErrors::new(&validation, units),
+            test: (!self.sets.test.is_empty()).then(|| SetErrors::new(&test, units)),
+            curve: trained.curve.clone(),
+            output: None,
+            seconds: Measured(seconds),
+            steps_per_second: Measured(speed),
+        };
         session.step("writing");
-        self.write(&checkpoint, trained, (&found, &measured, &blocks[..]), session)?;
-        for (key, value) in measured.as_object().into_iter().flatten() {
-            found[key] = value.clone();
-        }
-        found["output"] = json!(session.portable(&self.job.output));
-        blocks.push(text([format!("wrote {}", session.portable(&self.job.output))]));
-        let speed = format!("training: {}", duration(seconds));
-        let mut outcome = Outcome::new(found, blocks);
-        outcome.report.series = SERIES.map(str::to_owned).to_vec();
-        Ok(Outcome { measured: vec![text([speed])], ..outcome })
+        self.write(&checkpoint, &result, session)?;
+        result.output = Some(session.portable(&self.job.output));
+        Ok(Outcome::of(result))
     }
 
-    fn counts(&self) -> Value {
+    fn planned(&self) -> PotentialPlanned {
         let Sets { training, validation, test, .. } = &self.sets;
-        json!({
-            "training": training.len(), "validation": validation.len(), "test": test.len(),
-        })
+        PotentialPlanned {
+            parameters: self.plan.architecture.parameters(),
+            structures: SetSizes {
+                training: training.len(),
+                validation: validation.len(),
+                test: test.len(),
+            },
+            planned_steps: self.settings.steps,
+        }
     }
 
-    /// Results of the training, without times and errors.
-    fn found(&self, trained: &Trained) -> Value {
-        let symbols: Vec<&str> = self.elements.iter().filter_map(|z| symbol(*z)).collect();
-        let atoms: serde_json::Map<String, Value> = self
-            .elements
-            .iter()
-            .filter_map(|z| Some((symbol(*z)?, *self.references.atoms.get(usize::from(*z))?)))
-            .map(|(symbol, energy)| (symbol.to_owned(), energy.into()))
-            .collect();
-        json!({
-            "schema": 1,
-            "linwright": env!("CARGO_PKG_VERSION"),
-            "parameters": self.plan.architecture.parameters(),
-            "structures": self.counts(),
-            "elements": symbols,
-            "references": { "atoms": atoms, "mean": self.references.offset,
-                "std": self.references.scale },
-            "weights": { "energy": self.plan.weights[0], "force": self.plan.weights[1] },
-            "steps": trained.steps,
-            "best_step": trained.best_step,
-            "validation_loss": trained.best_loss,
-        })
+    fn energy_references(&self) -> EnergyReferences {
+        let References { atoms, offset, scale } = &self.references;
+        let of_element = |z: &u8| Some((symbol(*z)?.to_owned(), *atoms.get(usize::from(*z))?));
+        EnergyReferences {
+            atoms: self.elements.iter().filter_map(of_element).collect(),
+            mean: *offset,
+            std: *scale,
+        }
     }
 
     fn write(
         &self,
         checkpoint: &Checkpoint,
-        trained: &Trained,
-        (found, measured, blocks): (&Value, &Value, &[Block]),
+        result: &PotentialTrained,
         session: &Session<'_>,
     ) -> Result<(), Failure> {
         let what = format!(
@@ -254,17 +230,11 @@ impl<'a> Prepared<'a> {
             grouped(self.sets.training.len() as u64),
             session.portable(&self.job.data)
         );
-        let page = Document {
-            title: "Training of a molecular potential".to_owned(),
-            series: SERIES.map(str::to_owned).to_vec(),
-            blocks: blocks.to_vec(),
-            ..Document::default()
-        };
-        let mut files = beside_new(session, &what, measured)?;
-        files.push(("results.json".to_owned(), pretty(found)));
-        files.push(("curves.jsonl".to_owned(), lines(trained.curve.iter().map(|p| json!(p)))));
+        let page =
+            Document { title: "Training of a molecular potential".to_owned(), ..result.document() };
+        let mut files = beside_trained(session, &what, result, &result.curve)?;
         if let Some(split) = &self.sets.split {
-            files.push(("split.json".to_owned(), pretty(&json!(split))));
+            files.push(("split.json".to_owned(), split_file(split)?));
         }
         files.push(("report.md".to_owned(), markdown::render(&page).into_bytes()));
         files.push(("report.html".to_owned(), html::render(&page)?.into_bytes()));
@@ -281,19 +251,14 @@ impl<'a> Prepared<'a> {
         writer.checksums()?;
         Ok(writer.commit()?)
     }
+}
 
-    fn lines(&self) -> Vec<String> {
-        let Sets { training, validation, test, .. } = &self.sets;
-        let [training, validation, test] =
-            [training, validation, test].map(|set| grouped(set.len() as u64));
-        vec![
-            format!("{} parameters", grouped(self.plan.architecture.parameters())),
-            format!(
-                "{training} structures, {validation} for validation, {test} for a test, {} steps",
-                grouped(self.settings.steps)
-            ),
-        ]
-    }
+/// The division of the data, as a file.
+fn split_file(split: &Split) -> Result<Vec<u8>, Failure> {
+    let mut bytes = serde_json::to_vec_pretty(split)
+        .map_err(|error| Failure::general(format!("cannot write the division: {error}")))?;
+    bytes.push(b'\n');
+    Ok(bytes)
 }
 
 /// The energies of atoms that a potential adds, the only part besides its network.

@@ -1,16 +1,17 @@
 //! Scores of a small network on labelled images.
 
-use crate::jobs::kit::outcome::{table, text};
+mod result;
+
+use self::result::NetScores;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use crate::jobs::nets::images::ImageOptions;
 use linwright_nets::{Net, OpenedNet, labelled, score};
 use linwright_ops::Network;
-use linwright_report::number::{grouped, percent};
+use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_run::place::is_result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// A small network scored on labelled images.
@@ -35,6 +36,7 @@ impl Job for EvalNet {
     const VERB: &str = "eval-net";
     const ABOUT: &str = "Measure accuracy and cross-entropy of a small network on labelled images.";
     const OUTPUT_ENDING: &str = ".json";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<NetScores>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         std::iter::once(PathBuf::from(&self.net)).chain(self.images.inputs()).collect()
@@ -56,38 +58,22 @@ impl Job for EvalNet {
         let scores = score(&net, &examples, session)?;
         session.finish();
         let (loss, acc) = (scores.loss, scores.accuracy);
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "net": session.portable(&self.net),
-            "net_sha256": hash,
-            "parameters": net.parameters(),
-            "images": session.portable(&self.images.images),
-            "images_sha256": images.sha256(),
-            "examples": scores.examples,
-            "acc": acc.map(|acc| acc.value),
-            "acc_stderr": acc.map(|acc| acc.stderr),
-            "cross_entropy": loss.value,
-            "cross_entropy_stderr": loss.stderr,
-        });
+        let result = NetScores {
+            net: session.portable(&self.net),
+            net_sha256: hash,
+            parameters: net.parameters(),
+            images: session.portable(&self.images.images),
+            images_sha256: images.sha256().to_owned(),
+            examples: scores.examples,
+            acc: acc.map(|acc| acc.value),
+            acc_stderr: acc.map(|acc| acc.stderr),
+            cross_entropy: loss.value,
+            cross_entropy_stderr: loss.stderr,
+        };
         if let Some(path) = &self.output {
-            outputs::write_result(path, &result, self.force)?;
+            outputs::write_report(path, &result, self.force)?;
             session.note(&format!("wrote {}", path.display()));
         }
-        let mut rows = vec![vec![
-            "cross-entropy, nats".to_owned(),
-            format!("{:.4}", loss.value),
-            format!("{:.4}", loss.stderr),
-        ]];
-        rows.extend(
-            acc.map(|acc| vec!["accuracy".to_owned(), percent(acc.value), percent(acc.stderr)]),
-        );
-        let facts = format!(
-            "{} images, {} parameters",
-            grouped(scores.examples as u64),
-            grouped(net.parameters())
-        );
-        let table = table(&["metric", "value", "standard error"], rows);
-        Ok(Outcome::new(result, vec![text([facts]), table]))
+        Ok(Outcome::of(result))
     }
 }

@@ -2,12 +2,15 @@
 
 mod images;
 mod network;
+mod result;
 mod run;
 
+use self::result::{NetPlanned, NetTrained};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use crate::jobs::nets::images::ImageOptions;
 use linwright_nets::Loss;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -102,7 +105,8 @@ impl Job for TrainNet {
         layers and convolutions are replaced and healed. A share of the images is held out for the \
         curve. The same command gives the same bytes; interrupted, it resumes.";
     const WRITES_MODEL: bool = true;
-    const MEASURED: &'static [&'static str] = &["seconds", "images_per_second"];
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<NetTrained>(), ReportKind::of::<NetPlanned>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let description = (!network::is_mlp(&self.net)).then(|| PathBuf::from(&self.net));

@@ -2,20 +2,18 @@
 
 use super::images::Divided;
 use super::network::{self, described};
+use super::result::{ImagesDivided, NetPlanned, NetTrained};
 use super::{NetTrainingOptions, TrainNet};
-use crate::jobs::kit::outcome::text;
-use crate::jobs::kit::saving::beside_new;
+use crate::jobs::kit::saving::beside_trained;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, JobError, Outcome, Session, outputs, room};
-use crate::new_model::{lines, pretty};
-use linwright_nets::{Labelled, Net, NetTraining, SavedNet, Scores, TrainingPlan, score};
+use linwright_nets::{Labelled, Net, NetTraining, SavedNet, TrainingPlan, score};
 use linwright_ops::Network;
-use linwright_report::number::{grouped, percent, seconds as duration};
-use linwright_run::{Fingerprint, Monitor};
+use linwright_report::number::grouped;
+use linwright_run::{Fingerprint, Measured, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::Outcome as Trained;
 use linwright_train::{Checkpoint, OptimizerSettings, Rules, Schedule, TrainSettings, train};
-use serde_json::{Value, json};
 
 /// Factor of the first held-out loss beyond which training is stopped.
 const DIVERGENCE: f64 = 10.0;
@@ -68,27 +66,23 @@ pub(super) fn run(job: &TrainNet, session: &mut Session<'_>) -> Result<Outcome, 
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
     session.step("reading the images");
-    let planned = Planned::new(job)?;
+    let prepared = Prepared::new(job)?;
     if job.dry_run {
         session.finish();
-        let result = json!({
-            "parameters": planned.net.parameters(), "images": planned.counts(),
-            "steps": planned.settings.steps,
-        });
-        return Ok(Outcome::new(result, vec![text(planned.lines())]));
+        return Ok(Outcome::of(prepared.planned()));
     }
     let resumable = Resumable {
         job,
         output: &job.output,
         checkpoint: job.checkpoint.as_deref(),
-        every: planned.settings.validate_every,
-        fingerprint: planned.fingerprint(),
+        every: prepared.settings.validate_every,
+        fingerprint: prepared.fingerprint(),
     };
-    resumable.run(session, |checkpoint, session| planned.train(checkpoint, session))
+    resumable.run(session, |checkpoint, session| prepared.train(checkpoint, session))
 }
 
 /// A network to be trained.
-struct Planned<'a> {
+struct Prepared<'a> {
     job: &'a TrainNet,
     divided: Divided,
     training: Labelled,
@@ -98,7 +92,7 @@ struct Planned<'a> {
     settings: TrainSettings,
 }
 
-impl<'a> Planned<'a> {
+impl<'a> Prepared<'a> {
     fn new(job: &'a TrainNet) -> Result<Self, Failure> {
         let key = RngKey::new(job.seed).fold("net");
         let divided = Divided::read(job, key)?;
@@ -150,61 +144,45 @@ impl<'a> Planned<'a> {
         let scores = score(&net, &self.held_out, session)?;
         self.net = net;
         session.step("writing");
-        let found = self.found(&trained, &scores);
-        let per_second = steps as f64 * batch.min(self.training.len()) as f64 / seconds;
-        let measured = json!({"seconds": seconds, "images_per_second": per_second});
-        let saved = self.write(&trained, &found, &measured, session)?;
-        let mut result = found;
-        result["output"] = json!(session.portable(&self.job.output));
-        result["sha256"] = json!(saved.hash);
-        for (key, value) in measured.as_object().into_iter().flatten() {
-            result[key] = value.clone();
+        let images = steps as f64 * batch.min(self.training.len()) as f64;
+        let mut result = NetTrained {
+            planned: self.planned(),
+            best_step: trained.best_step,
+            loss,
+            held_out_loss: trained.best_loss,
+            cross_entropy: scores.loss.value,
+            cross_entropy_stderr: scores.loss.stderr,
+            acc: scores.accuracy.map(|accuracy| accuracy.value),
+            acc_stderr: scores.accuracy.map(|accuracy| accuracy.stderr),
+            output: None,
+            sha256: None,
+            seconds: Measured(seconds),
+            images_per_second: Measured(images / seconds.max(1e-9)),
+        };
+        let saved = self.write(&trained, &result, session)?;
+        result.output = Some(session.portable(&self.job.output));
+        result.sha256 = Some(saved.hash);
+        Ok(Outcome::of(result))
+    }
+
+    fn planned(&self) -> NetPlanned {
+        NetPlanned {
+            parameters: self.net.parameters(),
+            images: ImagesDivided {
+                path: self.job.images.images.clone(),
+                sha256: self.divided.images.sha256().to_owned(),
+                training: self.training.len(),
+                held_out: self.held_out.len(),
+                classes: self.divided.images.classes(),
+            },
+            steps: self.settings.steps,
         }
-        let mut lines = self.lines();
-        lines.push(format!(
-            "step {}: held-out cross-entropy {:.4} nats, accuracy {}",
-            trained.best_step,
-            scores.loss.value,
-            scores.accuracy.map_or_else(String::new, |accuracy| percent(accuracy.value))
-        ));
-        lines.push(format!("wrote {}", session.portable(&self.job.output)));
-        let speed = format!("training: {}, {per_second:.0} images/s", duration(seconds));
-        let outcome = Outcome::new(result, vec![text(lines)]);
-        Ok(Outcome { measured: vec![text([speed])], ..outcome })
-    }
-
-    fn counts(&self) -> Value {
-        json!({
-            "path": self.job.images.images, "sha256": self.divided.images.sha256(),
-            "training": self.training.len(), "held_out": self.held_out.len(),
-            "classes": self.divided.images.classes(),
-        })
-    }
-
-    /// What the training found, without times.
-    fn found(&self, trained: &Trained, scores: &Scores) -> Value {
-        let accuracy = scores.accuracy;
-        json!({
-            "schema": 1,
-            "linwright": env!("CARGO_PKG_VERSION"),
-            "images": self.counts(),
-            "parameters": self.net.parameters(),
-            "steps": self.settings.steps,
-            "best_step": trained.best_step,
-            "loss": self.job.training.loss.name(),
-            "held_out_loss": trained.best_loss,
-            "cross_entropy": scores.loss.value,
-            "cross_entropy_stderr": scores.loss.stderr,
-            "acc": accuracy.map(|accuracy| accuracy.value),
-            "acc_stderr": accuracy.map(|accuracy| accuracy.stderr),
-        })
     }
 
     fn write(
         &self,
         trained: &Trained,
-        found: &Value,
-        measured: &Value,
+        result: &NetTrained,
         session: &Session<'_>,
     ) -> Result<SavedNet, Failure> {
         let what = format!(
@@ -214,23 +192,7 @@ impl<'a> Planned<'a> {
             session.portable(&self.job.images.images),
             self.divided.images.sha256()
         );
-        let mut files = beside_new(session, &what, measured)?;
-        files.push(("results.json".to_owned(), pretty(found)));
-        let curve = trained.curve.iter().map(|point| json!(point));
-        files.push(("curves.jsonl".to_owned(), lines(curve)));
+        let files = beside_trained(session, &what, result, &trained.curve)?;
         Ok(self.net.save(&self.job.output, self.job.force, &files)?)
-    }
-
-    fn lines(&self) -> Vec<String> {
-        vec![
-            format!("{} parameters", grouped(self.net.parameters())),
-            format!(
-                "{} images, {} more held out, {} classes, {} steps",
-                grouped(self.training.len() as u64),
-                grouped(self.held_out.len() as u64),
-                self.divided.images.classes(),
-                grouped(self.settings.steps)
-            ),
-        ]
     }
 }

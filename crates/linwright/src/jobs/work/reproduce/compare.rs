@@ -5,7 +5,7 @@ use linwright_compress::TIME;
 use linwright_files::MEASURED;
 use linwright_run::{Fingerprint, state};
 use linwright_study::SPEED;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,9 +19,9 @@ const OF_THE_RUN: [&str; 3] = [".lock", "basis.json", "fingerprint"];
 const MAX_FILES: usize = 1 << 20;
 
 /// How a file of one directory compares with that of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Compared {
+pub(crate) enum Compared {
     /// The same bytes.
     Same,
     /// Other bytes.

@@ -1,11 +1,14 @@
 //! Directories made again from the recipe that they hold.
 
 mod compare;
+mod result;
 mod run;
 
 pub(crate) use compare::is_of_result;
 
+use self::result::Reproduced;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session};
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -32,6 +35,7 @@ impl Job for Reproduce {
         files but `measured.json`, which holds times and machine. Nothing that an earlier command \
         had computed is used: no checkpoint, and no finished pieces. The exit code is 1 if a file \
         differs.";
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<Reproduced>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![self.directory.clone()]

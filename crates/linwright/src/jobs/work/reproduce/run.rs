@@ -2,15 +2,15 @@
 
 use super::Reproduce;
 use super::compare::{Compared, directories};
+use super::result::Reproduced;
 use crate::jobs::kit::inputs::{InputHash, check_unchanged};
-use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, recipe_of};
 use crate::recipes::{Recipe, RunSettings, is_reference, run_recipe, verb_named};
 use linwright_run::atomic::AtomicDir;
 use linwright_run::{Monitor, input, shown, shown_reason};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use std::path::Path;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
 
 /// File of a directory that says how it was made.
 const RECORD: &str = "reproduce.json";
@@ -49,7 +49,7 @@ pub(super) fn run(job: &Reproduce, session: &mut Session<'_>) -> Result<Outcome,
     session.step("comparing the files");
     let compared = directories(&job.directory, &job.output)?;
     session.finish();
-    outcome(job, &compared, session.pieces_found())
+    Ok(outcome(job, compared, session.pieces_found()))
 }
 
 /// A store for this command alone, on the disk that must have room for the output anyway. It is
@@ -124,34 +124,11 @@ fn run_one(
     }
 }
 
-fn outcome(
-    job: &Reproduce,
-    compared: &[(std::path::PathBuf, Compared)],
-    reused: u64,
-) -> Result<Outcome, Failure> {
-    let others: Vec<_> = compared.iter().filter(|(_, how)| *how != Compared::Same).collect();
-    let same = compared.len() - others.len();
-    let rows = others.iter().map(|(path, how)| vec![path.display().to_string(), how.name().into()]);
-    let rows: Vec<Vec<String>> = rows.collect();
-    let line = format!(
-        "{same} of {} files have the same bytes as in {}",
-        compared.len(),
-        job.directory.display()
-    );
-    let told = match reused {
-        0 => "everything was computed again".to_owned(),
-        count => format!("{count} finished pieces are of the store, not computed again"),
-    };
-    let mut blocks = vec![text([line.clone(), told])];
-    if !rows.is_empty() {
-        blocks.push(table(&["file", "compared"], rows));
-    }
-    let files: Map<String, Value> =
-        compared.iter().map(|(path, how)| (path.display().to_string(), json!(how))).collect();
-    let result = json!({
-        "directory": job.directory, "output": job.output, "same": same,
-        "reused": reused, "files": files,
-    });
-    let failure = (!others.is_empty()).then(|| Failure::general(line));
-    Ok(Outcome { failure, ..Outcome::new(result, blocks) })
+fn outcome(job: &Reproduce, compared: Vec<(PathBuf, Compared)>, reused: u64) -> Outcome {
+    let same = compared.iter().filter(|(_, how)| *how == Compared::Same).count();
+    let files = compared.into_iter().map(|(path, how)| (path.display().to_string(), how));
+    let (directory, output) = (job.directory.clone(), job.output.to_path_buf());
+    let result = Reproduced { directory, output, same, reused, files: files.collect() };
+    let failure = (same < result.files.len()).then(|| Failure::general(result.line()));
+    Outcome { failure, ..Outcome::of(result) }
 }

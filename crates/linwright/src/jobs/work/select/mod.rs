@@ -1,10 +1,13 @@
 //! Rows of a matrix by their Vendi score.
 
+mod result;
 mod run;
 
+use self::result::RowsSelected;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, SizeText, bounds};
 use linwright_measure::vendi::Diversity;
+use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -81,7 +84,7 @@ impl Job for Select {
     const ABOUT: &str = "Select the most diverse rows of a matrix, greedily by the Vendi score of a \
         Gaussian kernel, and report the residual of the matrix after projection onto their span.";
     const OUTPUT_ENDING: &str = ".json";
-    const MEASURED: &'static [&'static str] = &["seconds", "device", "threads"];
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<RowsSelected>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.model)]

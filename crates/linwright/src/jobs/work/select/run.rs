@@ -1,7 +1,7 @@
 //! `linwright select`: selects rows of a matrix by their Vendi score.
 
 use super::Select;
-use crate::jobs::kit::outcome::{table, text};
+use super::result::{Projection, RowsSelected, SelectedMatrix, SelectionOptions, SelectionSeconds};
 use crate::jobs::kit::source::{OpenModel, find_model, open_model};
 use crate::jobs::kit::{Failure, Outcome, Session, message_of, outputs};
 use linwright_compress::Size;
@@ -10,16 +10,11 @@ use linwright_measure::vendi::{
     stored_matrix,
 };
 use linwright_ops::{OpError, Shape, Sites};
-use linwright_report::Block;
 use linwright_run::place::is_result;
 use linwright_run::spelling::nearest_names;
-use linwright_run::{Monitor, sha256_hex, shown};
+use linwright_run::{Measured, Monitor, sha256_hex, shown};
 use linwright_tensor::parallel::{instruction_set, threads};
 use linwright_tensor::{Mat, little_endian_bytes};
-use serde_json::{Value, json};
-
-/// Number of selected rows shown on the terminal; the JSON has all.
-const SHOWN: usize = 20;
 
 /// The matrix with the candidate rows.
 struct Matrix {
@@ -36,8 +31,7 @@ struct Found {
     criterion: Criterion,
     selected: Selected,
     projection: Result<Reconstruction, VendiError>,
-    selection_seconds: f64,
-    projection_seconds: f64,
+    seconds: SelectionSeconds,
 }
 
 pub(super) fn run(job: &Select, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -61,14 +55,12 @@ pub(super) fn run(job: &Select, session: &mut Session<'_>) -> Result<Outcome, Fa
     if let Err(error) = &found.projection {
         session.note(&format!("note: {error}"));
     }
-    let json = found.json();
+    let result = found.result();
     if let Some(path) = &job.output {
-        let text = serde_json::to_string_pretty(&json)
-            .map_err(|error| Failure::general(format!("cannot write JSON: {error}")))?;
-        outputs::write(path, (text + "\n").as_bytes(), job.force, is_result)?;
+        outputs::write_report(path, &result, job.force)?;
         session.note(&format!("wrote {}", path.display()));
     }
-    Ok(Outcome::new(json, found.blocks()))
+    Ok(Outcome::of(result))
 }
 
 /// Reads the tensor, or the weight of the site.
@@ -115,7 +107,7 @@ fn compute(
         !session.interrupted()
     };
     let selected = select(rows, count, &criterion, &mut go_on)?;
-    let selection_seconds = session.seconds() - began;
+    let selection = session.seconds() - began;
     session.step("projecting onto their span");
     let began = session.seconds();
     let projection = match reconstruct(rows, &selected.indices) {
@@ -123,8 +115,8 @@ fn compute(
         Err(error @ VendiError::Dependent { .. }) => Err(error),
         other => Ok(other?),
     };
-    let projection_seconds = session.seconds() - began;
-    Ok(Found { matrix, criterion, selected, projection, selection_seconds, projection_seconds })
+    let seconds = SelectionSeconds { selection, projection: session.seconds() - began };
+    Ok(Found { matrix, criterion, selected, projection, seconds })
 }
 
 fn parse_gamma(text: &str) -> Result<Gamma, Failure> {
@@ -171,84 +163,41 @@ fn count(job: &Select, matrix: &Matrix) -> Result<usize, Failure> {
 }
 
 impl Found {
-    fn json(&self) -> Value {
-        let (matrix, selected) = (&self.matrix, &self.selected);
-        let projection = self.projection.as_ref().ok().map(|projection| {
-            json!({
-                "relative_residual": projection.relative_residual,
-                "condition": projection.condition,
-            })
-        });
-        json!({
-            "schema": 1,
-            "linwright": env!("CARGO_PKG_VERSION"),
-            "model": matrix.model,
-            "matrix": {
-                "name": matrix.name,
-                "dtype": matrix.dtype,
-                "rows": matrix.values.rows(),
-                "cols": matrix.values.cols(),
-                "sha256": matrix.sha256,
+    fn result(self) -> RowsSelected {
+        let Self { matrix, criterion, selected, projection, seconds } = self;
+        RowsSelected {
+            model: matrix.model,
+            matrix: SelectedMatrix {
+                name: matrix.name,
+                dtype: matrix.dtype,
+                rows: matrix.values.rows(),
+                cols: matrix.values.cols(),
+                sha256: matrix.sha256,
             },
-            "options": {
-                "rank": selected.indices.len(),
-                "order": self.criterion.diversity.name(),
-                "quality": self.criterion.quality,
-                "minimise": self.criterion.goal == Goal::Least,
-                "gamma": match self.criterion.gamma {
-                    Gamma::Value(gamma) => json!(gamma),
-                    Gamma::Median => json!("median"),
+            options: SelectionOptions {
+                rank: selected.indices.len(),
+                order: criterion.diversity,
+                quality: criterion.quality,
+                minimise: criterion.goal == Goal::Least,
+                gamma: criterion.gamma,
+            },
+            gamma: selected.gamma,
+            indices: selected.indices,
+            scores: selected.scores,
+            log_scores: selected.log_scores,
+            log_mean_quality: selected.log_mean_quality,
+            duplicates: selected.duplicates,
+            no_projection: projection.as_ref().err().map(ToString::to_string),
+            projection: projection.ok().map(
+                |Reconstruction { condition, relative_residual, .. }| Projection {
+                    relative_residual,
+                    condition,
                 },
-            },
-            "gamma": selected.gamma,
-            "indices": selected.indices,
-            "scores": selected.scores,
-            "log_scores": selected.log_scores,
-            "log_mean_quality": selected.log_mean_quality,
-            "duplicates": selected.duplicates,
-            "projection": projection,
-            "no_projection": self.projection.as_ref().err().map(ToString::to_string),
-            "effort": {
-                "spectra": selected.effort.spectra,
-                "excluded": selected.effort.excluded,
-                "decompositions": selected.effort.decompositions,
-            },
-            "seconds": {
-                "selection": self.selection_seconds,
-                "projection": self.projection_seconds,
-            },
-            "device": format!("cpu ({})", instruction_set()),
-            "threads": threads(),
-        })
-    }
-
-    fn blocks(&self) -> Vec<Block> {
-        let (matrix, selected) = (&self.matrix, &self.selected);
-        let picks = selected.indices.iter().zip(&selected.scores).enumerate();
-        let line = |(place, (row, score)): (usize, (&usize, &f64))| {
-            vec![(place + 1).to_string(), row.to_string(), format!("{score:.6}")]
-        };
-        let (rows, cols, count) =
-            (matrix.values.rows(), matrix.values.cols(), selected.indices.len());
-        let head = format!(
-            "{}: {rows} x {cols}, {count} of {rows} rows, gamma {:.6}",
-            matrix.name, selected.gamma
-        );
-        let more =
-            count.checked_sub(SHOWN + 1).map(|more| format!("and {} more: see --json", more + 1));
-        let equal = (selected.duplicates > 0)
-            .then(|| format!("{} selected rows equal an earlier one", selected.duplicates));
-        let projection = match &self.projection {
-            Ok(projection) => format!(
-                "projection onto these rows: relative residual {:.6}, condition number {:.3e}",
-                projection.relative_residual, projection.condition
             ),
-            Err(error) => format!("no projection: {error}"),
-        };
-        vec![
-            text([head]),
-            table(&["pick", "row", "score"], picks.take(SHOWN).map(line).collect()),
-            text(more.into_iter().chain(equal).chain([projection])),
-        ]
+            effort: selected.effort,
+            seconds: Some(Measured(seconds)),
+            device: Some(Measured(format!("cpu ({})", instruction_set()))),
+            threads: Some(Measured(threads())),
+        }
     }
 }
