@@ -5,6 +5,11 @@
 //! wraps their results, and has adapters for other packages. Without the feature `python` this
 //! crate is empty, so that the workspace builds and tests without Python (ADR 0043).
 
+#![cfg_attr(
+    feature = "python",
+    expect(clippy::wildcard_enum_match_arm, reason = "arms on errors that are passed on")
+)]
+
 #[cfg(feature = "python")]
 mod failure;
 #[cfg(feature = "python")]
