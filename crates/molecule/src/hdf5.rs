@@ -320,7 +320,16 @@ impl Numbers {
             Datatype::FixedPoint { size: 4, signed: false, .. } => widened!(u32),
             Datatype::FixedPoint { size: 4, .. } => widened!(i32),
             Datatype::FixedPoint { size: 8, .. } => widened!(i64),
-            _ => return Ok(None),
+            Datatype::FixedPoint { .. }
+            | Datatype::FloatingPoint { .. }
+            | Datatype::String { .. }
+            | Datatype::Compound { .. }
+            | Datatype::Array { .. }
+            | Datatype::Enum { .. }
+            | Datatype::VarLen { .. }
+            | Datatype::Opaque { .. }
+            | Datatype::Reference { .. }
+            | Datatype::Bitfield { .. } => return Ok(None),
         };
         let shape = array.shape().iter().map(|size| *size as usize).collect();
         Ok(Some(Self { shape, numbers }))

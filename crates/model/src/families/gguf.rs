@@ -148,6 +148,7 @@ const USUAL: [(&str, &str); 5] = [
 const RMS: &str = "attention.layer_norm_rms_epsilon";
 pub(super) const LAYER_NORM: &str = "attention.layer_norm_epsilon";
 /// A tensor outside the layers with rotary factors, which becomes part of the configuration.
+#[cfg(feature = "gguf")]
 pub(crate) const ROPE_TENSORS: [&str; 3] =
     ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
 
@@ -195,6 +196,7 @@ pub(super) const BASE: Architecture = Architecture {
 
 pub(super) const NO_BIASES: &[(&str, bool)] = &[("attention_bias", false)];
 
+#[cfg(feature = "gguf")]
 impl Architecture {
     /// Name of the output matrix in transformers.
     pub(crate) fn output(&self) -> Option<String> {

@@ -377,11 +377,13 @@ impl Family {
     }
 
     /// The family with this GGUF architecture, and its form in these files.
+    #[cfg(feature = "gguf")]
     pub(crate) fn of_gguf(name: &str) -> Option<(&'static Self, &'static Architecture)> {
         Self::with_gguf().find(|(_, architecture)| architecture.name == name)
     }
 
     /// Families with a GGUF architecture of their own, in display order.
+    #[cfg(feature = "gguf")]
     pub(crate) fn with_gguf() -> impl Iterator<Item = (&'static Self, &'static Architecture)> {
         FAMILIES.iter().filter_map(|family| Some((*family, family.gguf?)))
     }
@@ -402,6 +404,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    #[cfg(feature = "gguf")]
     fn every_gguf_form_belongs_to_one_family_and_has_its_names() {
         let mut forms = BTreeSet::new();
         for (family, form) in Family::with_gguf() {
