@@ -2,6 +2,7 @@
 //! `linwright report`.
 
 use crate::collapse::five_layers;
+use crate::flow::MOONS;
 use crate::numbers::{BASES, furnished, with_texts};
 use crate::workshop::Workshop;
 use linwright::jobs::{STREAMED, VERBS, Verb, result_kinds, saved_result};
@@ -10,7 +11,7 @@ use linwright::run::measured::join;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Verbs whose results have no kind yet.
+/// Verbs whose results have another format: that of lm-evaluation-harness, and those of recipes.
 const UNTYPED: &[&str] = &["eval", "run"];
 
 /// Verbs whose results are those of the jobs that they run.
@@ -140,4 +141,15 @@ fn a_result_of_no_kind_or_of_another_version_is_refused() {
     w.fails("report newer.json", 1, &["version 2", "version 1"]);
     w.write("part.json", whole.replace("evil", "eval"));
     w.fails("report part.json", 1, &["missing field `flow`"]);
+}
+
+#[test]
+fn a_file_without_times_shows_none_and_one_without_a_kind_says_what_to_do() {
+    let w = Workshop::new();
+    w.ok(&format!("{MOONS} --steps 2 -o flow"));
+    let (alone, whole) = (w.ok("report flow/results.json"), w.ok("report flow"));
+    assert!(alone.contains("2 steps of training") && !alone.contains("training: "), "{alone}");
+    assert!(whole.contains(alone.trim()) && whole.contains("training: "), "{whole}");
+    w.write("old.json", r#"{"schema": 1, "linwright": "0.1.0", "flow": "flow"}"#);
+    w.fails("report old.json", 1, &["not a saved report", "`kind`", "run the command again"]);
 }

@@ -83,7 +83,23 @@ pub fn join(result: &mut Value, measured: Value) {
         (Value::Array(list), Value::Array(measured)) => {
             list.iter_mut().zip(measured).for_each(|(value, measured)| join(value, measured));
         }
+        (result @ Value::Null, measured) => *result = measured,
         _ => {}
+    }
+}
+
+/// Whether a saved result has any of these measurements: its file may be without.
+#[must_use]
+pub fn is_in(result: &Value, measured: &Value) -> bool {
+    match (result, measured) {
+        (Value::Null, _) | (_, Value::Null) => false,
+        (Value::Object(map), Value::Object(measured)) => measured
+            .iter()
+            .any(|(key, measured)| map.get(key).is_some_and(|value| is_in(value, measured))),
+        (Value::Array(list), Value::Array(measured)) => {
+            list.iter().zip(measured).any(|(value, measured)| is_in(value, measured))
+        }
+        _ => true,
     }
 }
 
@@ -121,7 +137,15 @@ fn taken(value: &mut Value) -> Value {
             if measured.is_empty() { Value::Null } else { Value::Object(measured) }
         }
         Value::Array(list) => {
-            let measured: Vec<Value> = list.iter_mut().map(taken).collect();
+            // An item leaves null, so that the others keep their places.
+            let of = |item: &mut Value| match marked(item) {
+                Some(found) => {
+                    *item = Value::Null;
+                    found
+                }
+                None => taken(item),
+            };
+            let measured: Vec<Value> = list.iter_mut().map(of).collect();
             match measured.iter().all(Value::is_null) {
                 true => Value::Null,
                 false => Value::Array(measured),
@@ -179,10 +203,21 @@ mod tests {
             })
         );
         assert_eq!(rest, json!({"score": 1.5, "sites": [[1, {"error": 0.1}], [2, null]]}));
+        assert!(is_in(&whole, &measured) && !is_in(&rest, &measured));
         join(&mut rest, measured);
         let mut without_nulls = whole;
         without_nulls.as_object_mut().unwrap().shift_remove("date");
         assert_eq!(rest, without_nulls);
+    }
+
+    #[test]
+    fn a_measurement_in_a_list_leaves_its_place() {
+        let found = (1, Measured(2.5), [Measured(0), Measured(7)]);
+        let (mut rest, measured) = apart(|| serde_json::to_value(found)).unwrap();
+        assert_eq!(rest, json!([1, null, [null, null]]));
+        assert_eq!(measured, json!([null, 2.5, [0, 7]]));
+        join(&mut rest, measured);
+        assert_eq!(rest, json!([1, 2.5, [0, 7]]));
     }
 
     #[test]

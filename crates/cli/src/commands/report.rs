@@ -45,15 +45,26 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
             .hint("give the directory of a finished run, or a file of results")
     })?;
     if has_kind(&text) {
-        let result = saved_result(whole(&text, &path, &args.run)?)?;
+        let saved = whole(&text, &path, &args.run)?;
+        let result = saved_result(saved.clone())?;
         let mut document = result.document();
-        document.blocks.extend(result.times());
+        let (_, times) =
+            measured::apart(|| result.to_value()).map_err(ReportError::from)?;
+        // A file that was separated from its times shows none.
+        if times.is_null() || measured::is_in(&Value::Object(saved), &times) {
+            document.blocks.extend(result.times());
+        }
         return show(&document, &text, args.format, shared);
     }
     if let Some(document) = open(&text) {
         return show(&document?, &text, args.format, shared);
     }
-    let report = read_report(&text, &path)?;
+    let report = read_report(&text, &path).map_err(|failure| {
+        failure.hint(
+            "results begin with `kind`, but those of `eval` and of studies; files of versions \
+             before have none: run the command again",
+        )
+    })?;
     match args.format {
         None if !shared.json => {
             let (page, _) = write_report(&report, &args.run)?;

@@ -43,11 +43,6 @@ pub fn write(
     write_all([prepared(path, bytes, force, is_ours)?])
 }
 
-/// Writes a result as JSON, as [`write()`].
-pub fn write_result(path: &Path, result: &Value, force: bool) -> Result<(), Failure> {
-    write(path, format!("{result:#}\n").as_bytes(), force, is_result)
-}
-
 /// Writes a result with its kind as JSON, with what was measured.
 pub(crate) fn write_report(
     path: &Path,
