@@ -59,12 +59,7 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(document) = open(&text) {
         return show(&document?, &text, args.format, shared);
     }
-    let report = read_report(&text, &path).map_err(|failure| {
-        failure.hint(
-            "results begin with `kind`, but those of `eval` and of studies; files of versions \
-             before have none: run the command again",
-        )
-    })?;
+    let report = read_report(&text, &path)?;
     match args.format {
         None if !shared.json => {
             let (page, _) = write_report(&report, &args.run)?;

@@ -27,7 +27,12 @@ pub fn write_report(report: &Report, directory: &Path) -> Result<(PathBuf, Value
 /// # Errors
 /// [`Failure`] if the text is not a report, or the times cannot be read.
 pub fn read_report(text: &str, path: &Path) -> Result<Report, Failure> {
-    let report = Report::from_json(text)?;
+    let report = Report::from_json(text).map_err(|error| {
+        Failure::from(error).hint(
+            "results begin with `kind`, but those of `eval` and of studies; files of versions \
+             before have none: run the command again",
+        )
+    })?;
     let beside = path.with_file_name(MEASURED_FILE);
     if !beside.exists() {
         return Ok(report);
