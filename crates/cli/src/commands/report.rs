@@ -48,8 +48,7 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
         let saved = whole(&text, &path, &args.run)?;
         let result = saved_result(saved.clone())?;
         let mut document = result.document();
-        let (_, times) =
-            measured::apart(|| result.to_value()).map_err(ReportError::from)?;
+        let (_, times) = measured::apart(|| result.to_value()).map_err(ReportError::from)?;
         // A file that was separated from its times shows none.
         if times.is_null() || measured::is_in(&Value::Object(saved), &times) {
             document.blocks.extend(result.times());
