@@ -41,6 +41,7 @@
 //! | [`measure`] | capture, statistics, spectra, inspection |
 //! | [`collapse`] | neural collapse: metrics, optima |
 //! | [`compress`] | fits, edits, plans, recovery |
+//! | [`compare`] | comparisons of methods on any network |
 //! | [`lm`] | pruning, cuts, searches, comparisons of transformers |
 //! | [`study`] | recipes, studies, their reports |
 //! | [`mod@bench`] | speed and memory of operators |
@@ -53,6 +54,7 @@
 pub use linwright_attribute as attribute;
 pub use linwright_bench as bench;
 pub use linwright_collapse as collapse;
+pub use linwright_compare as compare;
 pub use linwright_compress as compress;
 pub use linwright_data as data;
 pub use linwright_evaluate as evaluate;

@@ -1,28 +1,10 @@
 //! What is compared: methods for single sites, structured pruning, and controls.
 
-use super::quantised::Rounding;
 use crate::prune::PruneSpec;
-use linwright_compress::form;
-use linwright_compress::methods::How;
-use linwright_compress::methods::{
-    BlockHadamardMethod, LowRankMethod, MethodSpec, RandomMethod, RotorMethod, StructuredMethod,
-};
-use linwright_ops::OpSpec;
+use linwright_compare::{Options, Rounding, SlotMethod, Way};
+use linwright_compress::methods::MethodSpec;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-
-/// Methods of sites in closed form, in the order of a comparison.
-const CLOSED: [&str; 6] = ["low_rank", "feature", "whitened_svd", "swift_svd", "asvd", "svd"];
-/// A closed form with the optimum of another one, `swift_svd`, by another decomposition.
-const SAME: &str = "whitened_svd";
-/// Kinds of operators that few alternations fit.
-const QUICK: [&str; 2] = ["monarch", "block_hadamard"];
-/// Starts and iterations of their fits; more gain little in an alternation from a closed form.
-const EFFORT: (u32, u32) = (1, 20);
-/// Methods that train each operator.
-const TRAINED: [&str; 3] = ["low_rank_trained", "block_hadamard_trained", "rotor"];
-/// The control without the weights.
-const RANDOM: &str = "random";
+use serde_json::json;
 
 /// A way to a smaller model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,65 +18,50 @@ pub enum Candidate {
     Rounded(Rounding),
 }
 
+impl From<SlotMethod> for Candidate {
+    fn from(method: SlotMethod) -> Self {
+        match method {
+            SlotMethod::Sites(method) => Self::Sites(method),
+            SlotMethod::Rounded(rounding) => Self::Rounded(rounding),
+        }
+    }
+}
+
+/// A candidate, apart by what it changes: single slots, or whole layers.
+pub(super) enum Part<'a> {
+    Slots(SlotMethod),
+    Layers(&'a PruneSpec),
+}
+
 impl Candidate {
     /// Those of a comparison without a choice: closed forms, kinds of operators that are fitted
     /// quickly, and pruning.
     #[must_use]
     pub fn standard() -> Vec<&'static str> {
-        Self::untrained().into_iter().filter(|name| *name != SAME).collect()
-    }
-
-    fn untrained() -> Vec<&'static str> {
-        CLOSED.into_iter().chain(QUICK).chain(PruneSpec::IDS.iter().copied()).collect()
+        SlotMethod::standard().into_iter().chain(PruneSpec::IDS.iter().copied()).collect()
     }
 
     /// Controls, which belong to every comparison.
     #[must_use]
     pub fn controls() -> Vec<&'static str> {
-        [RANDOM].into_iter().chain(Rounding::ALL.map(Rounding::name)).collect()
+        SlotMethod::controls()
     }
 
     /// All names, controls last.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
-        let mut names = Self::untrained();
-        names.extend(OpSpec::KINDS.iter().filter(|kind| is_further(kind)));
-        names.extend(TRAINED);
-        names.extend(Self::controls());
-        names
+        let pruning = PruneSpec::IDS.to_vec();
+        let all = [SlotMethod::untrained(), pruning, SlotMethod::slower(), Self::controls()];
+        all.into_iter().flatten().collect()
     }
 
     /// The candidate with this name, with its standard options.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        if let Some(rounding) = Rounding::ALL.into_iter().find(|own| own.name() == name) {
-            return Some(Self::Rounded(rounding));
-        }
         if PruneSpec::IDS.contains(&name) {
             return serde_json::from_value(json!({ "method": name })).ok().map(Self::Pruned);
         }
-        let method = match name {
-            RANDOM => MethodSpec::Random(RandomMethod {}),
-            "low_rank_trained" => {
-                MethodSpec::LowRank(LowRankMethod { fit: How::Trained, ..LowRankMethod::default() })
-            }
-            "block_hadamard_trained" => MethodSpec::BlockHadamard(BlockHadamardMethod::default()),
-            "rotor" => MethodSpec::Rotor(RotorMethod::default()),
-            _ if CLOSED.contains(&name) => {
-                serde_json::from_value(json!({ "method": name })).ok()?
-            }
-            _ if QUICK.contains(&name) || is_further(&name) => {
-                let operator = of_kind(name)?;
-                let (starts, iterations) = EFFORT;
-                MethodSpec::Structured(StructuredMethod {
-                    starts,
-                    iterations,
-                    ..StructuredMethod::new(operator)
-                })
-            }
-            _ => return None,
-        };
-        Some(Self::Sites(method))
+        SlotMethod::named(name).map(Self::from)
     }
 
     /// The same with these options, as plans call them; those that are missing are as in plans.
@@ -102,103 +69,89 @@ impl Candidate {
     /// # Errors
     /// What is wrong with them, for a message.
     pub fn with_options(&self, options: Options) -> Result<Self, String> {
-        let name = self.name();
-        let wrong = |error: serde_json::Error| error.to_string();
-        let found = match self {
-            Self::Sites(_) => Self::Sites(serde_json::from_value(options.into()).map_err(wrong)?),
-            Self::Pruned(_) => {
-                let spec: PruneSpec = serde_json::from_value(options.into()).map_err(wrong)?;
+        match self.part() {
+            Part::Slots(own) => own.with_options(options).map(Self::from),
+            Part::Layers(own) => {
+                let spec: PruneSpec = serde_json::from_value(options.into())
+                    .map_err(|error: serde_json::Error| error.to_string())?;
                 spec.check()?;
-                Self::Pruned(spec)
+                match spec.id() == own.id() {
+                    true => Ok(Self::Pruned(spec)),
+                    false => {
+                        let name = spec.id();
+                        Err(format!("with these options is {name}, which has its own row"))
+                    }
+                }
             }
-            Self::Rounded(_) => return Err("has no options".to_owned()),
-        };
-        match found.name() == name {
-            true => Ok(found),
-            false => Err(format!("with these options is {}, which has its own row", found.name())),
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match self {
-            Self::Sites(MethodSpec::Structured(own)) => own.operator.kind().to_owned(),
-            Self::Sites(MethodSpec::LowRank(own)) if own.fit == How::Trained => {
-                TRAINED[0].to_owned()
-            }
-            Self::Sites(MethodSpec::BlockHadamard(_)) => TRAINED[1].to_owned(),
-            Self::Sites(method) => method.id().to_owned(),
-            Self::Pruned(spec) => spec.id().to_owned(),
-            Self::Rounded(rounding) => rounding.name().to_owned(),
-        }
-    }
-
-    /// Whether it is a control.
-    #[must_use]
-    pub fn is_control(&self) -> bool {
-        match self {
-            Self::Sites(method) => matches!(method, MethodSpec::Random(_)),
-            Self::Pruned(_) => false,
-            Self::Rounded(_) => true,
-        }
-    }
-
-    /// Whether it has a size; otherwise it is compared once.
-    #[must_use]
-    pub fn has_sizes(&self) -> bool {
-        match self {
-            Self::Sites(_) | Self::Pruned(_) => true,
-            Self::Rounded(rounding) => rounding.has_sizes(),
         }
     }
 
     /// What it is, for listings.
     #[must_use]
     pub fn summary(&self) -> String {
-        let of = |ids: &[&str], summaries: &[&str], id: &str| {
-            let place = ids.iter().position(|own| *own == id);
-            place.map_or_else(String::new, |place| summaries[place].to_owned())
-        };
-        match self {
-            Self::Sites(MethodSpec::Structured(own)) => {
-                format!("a {} in place of each weight", own.operator.kind())
+        match self.part() {
+            Part::Slots(own) => own.summary(),
+            Part::Layers(spec) => {
+                let place = PruneSpec::IDS.iter().position(|own| *own == spec.id());
+                let summary = place.map(|place| PruneSpec::SUMMARIES[place].to_owned());
+                summary.unwrap_or_default()
             }
-            Self::Sites(method) => of(MethodSpec::IDS, MethodSpec::SUMMARIES, method.id()),
-            Self::Pruned(spec) => of(PruneSpec::IDS, PruneSpec::SUMMARIES, spec.id()),
-            Self::Rounded(rounding) => rounding.summary().to_owned(),
         }
     }
 
     /// Whether it reads calibration text.
     #[must_use]
     pub fn needs_text(&self) -> bool {
+        match self.part() {
+            Part::Slots(own) => own.needs_examples(),
+            Part::Layers(spec) => spec.needs_text(),
+        }
+    }
+
+    /// What it changes.
+    pub(super) fn part(&self) -> Part<'_> {
         match self {
-            Self::Sites(method) => method.needs_text(),
-            Self::Pruned(spec) => spec.needs_text(),
-            Self::Rounded(_) => false,
+            Self::Sites(method) => Part::Slots(SlotMethod::Sites(method.clone())),
+            Self::Rounded(rounding) => Part::Slots(SlotMethod::Rounded(*rounding)),
+            Self::Pruned(spec) => Part::Layers(spec),
         }
     }
 }
 
-/// Options of a method by name.
-pub type Options = serde_json::Map<String, Value>;
+impl Way for Candidate {
+    fn name(&self) -> String {
+        match self.part() {
+            Part::Slots(own) => own.name(),
+            Part::Layers(spec) => spec.id().to_owned(),
+        }
+    }
 
-/// An operator of a kind with default options, whose rank, if it has one, follows from a size.
-fn of_kind(kind: &str) -> Option<OpSpec> {
-    let ranked = format!("{{kind: {kind}, rank: 1}}");
-    form::operator(kind).or_else(|_| form::operator(&ranked)).ok()
-}
+    fn is_control(&self) -> bool {
+        match self.part() {
+            Part::Slots(own) => own.is_control(),
+            Part::Layers(_) => false,
+        }
+    }
 
-/// Whether a kind is a candidate of its own: a linear operator, of which no method has the name.
-fn is_further(kind: &&str) -> bool {
-    let is_known = CLOSED.contains(kind) || QUICK.contains(kind) || TRAINED.contains(kind);
-    !is_known && *kind != "dense" && of_kind(kind).is_some_and(|operator| operator.is_linear())
+    fn has_sizes(&self) -> bool {
+        match self.part() {
+            Part::Slots(own) => own.has_sizes(),
+            Part::Layers(_) => true,
+        }
+    }
+
+    fn is_rounding(&self) -> bool {
+        match self.part() {
+            Part::Slots(own) => own.is_rounding(),
+            Part::Layers(_) => false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
     use std::collections::BTreeSet;
 
     #[test]

@@ -1,27 +1,27 @@
-//! Comparison of every method at every size on one model, in one run.
+//! Comparison of every method at every size on one transformer, in one run.
 //!
-//! A **cell** is one candidate at one share of the parameters: fits, tasks, costs and speed. The
-//! dense model is scored in the same run, and every cell is compared with it on the same items.
-//! Controls belong to it: random factors of the same size, and weights rounded to nearest in
-//! blocks, at the bytes of the formats and at the bytes of the share. Finished cells are pieces, so
-//! that a comparison resumes and shards are merged.
+//! The comparison itself is that of any network (`linwright-compare`). Here are what it can make of
+//! a transformer, with structured pruning and a recovery, and how tasks judge it.
 
 mod budget;
 mod candidate;
-mod cell;
-mod quantised;
-pub mod report;
-mod run;
+mod judge;
 mod speed;
 mod work;
 
-pub use budget::{Tried, within_budget};
-pub use candidate::{Candidate, Options};
-pub use cell::{Cell, Compared, Dense, Figures, Found, ItemScores, Verdict};
-pub use quantised::Rounding;
-pub use run::{Asked, asked, compare};
+pub use budget::within_budget;
+pub use candidate::Candidate;
+pub use judge::compare;
+pub use linwright_compare::{Options, Rounding, Tried, asked, report};
 pub use speed::Speed;
-pub use work::{Made, Work};
+pub use work::Work;
 
-/// How far above the share a model still counts as one of it.
-const TOLERANCE: f64 = 0.005;
+use crate::search::counts::Counts;
+use linwright_model::Transformer;
+
+/// A candidate at a share.
+pub type Asked = linwright_compare::Asked<Candidate>;
+/// A comparison of methods on a transformer.
+pub type Compared = linwright_compare::Compared<Counts, Speed>;
+/// A transformer that a candidate made.
+pub type Made = linwright_compare::Made<Transformer>;

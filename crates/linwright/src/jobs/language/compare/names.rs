@@ -119,6 +119,7 @@ fn candidate(term: &Term) -> Result<Candidate, JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright_compare::Way;
 
     fn read(texts: &[&str], with_controls: bool) -> Result<Vec<Candidate>, JobError> {
         let terms: Vec<CandidateTerm> =

@@ -5,6 +5,7 @@ use crate::jobs::language::calibration::CalibrationRecord;
 use crate::jobs::language::compress::site_blocks;
 use crate::jobs::language::saving::SavedAs;
 use crate::jobs::language::tasks::{EvaluationCost, Judged};
+use linwright_compare::Way;
 use linwright_compress::pipeline::SiteOutcome;
 use linwright_evaluate::ParameterCounts;
 use linwright_lm::compare::report::{document, headline, notes, speed_table, table};

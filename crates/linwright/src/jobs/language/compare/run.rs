@@ -9,6 +9,7 @@ use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::saving::{SavedAs, Saving, write_beside};
 use crate::jobs::language::sweep::left_nothing;
 use crate::jobs::language::tasks::{Judged, cost};
+use linwright_compare::{Judge, Way};
 use linwright_compress::{Edit, FitTo, Rates};
 use linwright_evaluate::Outcome as Part;
 use linwright_lm::LmError;

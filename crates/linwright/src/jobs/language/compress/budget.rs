@@ -10,6 +10,7 @@ use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::{Failure, JobError, Outcome, Session, recipe_of};
 use crate::jobs::language::compare::standard_candidates;
+use linwright_compare::Way;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::plan::Edit;
 use linwright_compress::{Plan, Size, SlotSet, Unit};

@@ -1,7 +1,7 @@
 //! Report of a comparison: one table, one plot, and what was not possible.
 
-use super::cell::{Cell, Compared, Dense, Figures, Found, Verdict};
-use crate::search::counts::Shapes;
+use crate::cell::{Cell, Compared, Dense, Figures, Found, Model, Verdict};
+use crate::judge::{Costs, Speeds};
 use linwright_evaluate::{Comparison, Metric, TaskResult};
 use linwright_report::number::{bytes, grouped, significant};
 use linwright_report::plot::{Axis, Baseline, Plot, Series, Style};
@@ -14,22 +14,23 @@ const FAR: f64 = 0.02;
 
 /// Scores and costs of every method at every size, below the dense model.
 #[must_use]
-pub fn table(compared: &Compared) -> Table {
+pub fn table<M: Costs, S>(compared: &Compared<M, S>) -> Table {
     let dense = &compared.dense;
     let mut columns: Vec<(String, bool)> =
         ["method", "asked", "kept"].map(|head| (head.to_owned(), head != "method")).into();
     for result in &dense.results {
-        let metric = main(result).map_or("", |metric| metric.name.as_str());
-        let head = match dense.results.len() {
-            1 => metric.to_owned(),
-            _ => format!("{}: {metric}", result.task),
-        };
-        columns.push((head, true));
-        columns.push(("from dense, 95 %".to_owned(), false));
+        for metric in shown::<M>(result) {
+            let head = match dense.results.len() {
+                1 => metric.name.clone(),
+                _ => format!("{}: {}", result.task, metric.name),
+            };
+            columns.push((head, true));
+            columns.push(("from dense, 95 %".to_owned(), false));
+        }
     }
-    for head in ["parameters", "multiply-adds", "with attention", "bytes", "memory"] {
-        columns.push((head.to_owned(), true));
-    }
+    let memory = dense.memory.map(|_| "memory");
+    let costs = ["parameters"].iter().chain(M::HEADS).chain(&["bytes"]).chain(&memory);
+    columns.extend(costs.map(|head| ((*head).to_owned(), true)));
     let series = series(compared);
     let mut rows =
         vec![Row { cells: dense_cells(dense), mark: Mark::Baseline, starts_block: false }];
@@ -50,45 +51,43 @@ pub fn table(compared: &Compared) -> Table {
     table
 }
 
-/// The first metric of a task.
-fn main(result: &TaskResult) -> Option<&Metric> {
-    result.metrics.first()
+/// The metrics of a task in the table.
+fn shown<M: Costs>(result: &TaskResult) -> impl Iterator<Item = &Metric> {
+    result.metrics.iter().take(M::METRICS)
 }
 
-fn dense_cells(dense: &Dense) -> Vec<String> {
+fn dense_cells<M: Costs, S>(dense: &Dense<M, S>) -> Vec<String> {
     let mut cells = vec!["dense".to_owned(), String::new(), "1".to_owned()];
-    for result in &dense.results {
-        cells.push(main(result).map_or_else(String::new, |m| significant(m.value, DIGITS)));
-        cells.push(String::new());
+    for metric in dense.results.iter().flat_map(shown::<M>) {
+        cells.extend([significant(metric.value, DIGITS), String::new()]);
     }
-    cells.extend([
-        grouped(dense.parameters[1]),
-        grouped(dense.macs.linear),
-        grouped(dense.macs.with_attention),
-        bytes(dense.bytes),
-        bytes(dense.memory),
-    ]);
+    cells.push(grouped(dense.parameters[1]));
+    cells.extend(dense.macs.counts().into_iter().map(grouped));
+    cells.push(bytes(dense.bytes));
+    cells.extend(dense.memory.map(bytes));
     cells
 }
 
-fn cells(cell: &Cell, figures: &Figures, dense: &Dense) -> Vec<String> {
+fn cells<M: Costs, S>(
+    cell: &Cell<M, S>,
+    figures: &Figures<M, S>,
+    dense: &Dense<M, S>,
+) -> Vec<String> {
     let asked = cell.asked.map_or_else(String::new, |keep| keep.to_string());
     let mut cells = vec![cell.method.clone(), asked, format!("{:.4}", figures.parameters.keep())];
     for result in &dense.results {
-        let Some(metric) = main(result) else { continue };
         let own = figures.results.iter().find(|own| own.task == result.task);
-        let value = own.and_then(|own| own.metric(&metric.name)).map(|metric| metric.value);
-        cells.push(value.map_or_else(String::new, |value| significant(value, DIGITS)));
-        let pair = figures.comparisons.iter().find(|c| is_of(c, result, metric));
-        cells.push(pair.map_or_else(String::new, Comparison::in_one_cell));
+        for metric in shown::<M>(result) {
+            let value = own.and_then(|own| own.metric(&metric.name)).map(|metric| metric.value);
+            cells.push(value.map_or_else(String::new, |value| significant(value, DIGITS)));
+            let pair = figures.comparisons.iter().find(|c| is_of(c, result, metric));
+            cells.push(pair.map_or_else(String::new, Comparison::in_one_cell));
+        }
     }
-    cells.extend([
-        grouped(figures.parameters.model),
-        grouped(figures.macs.linear),
-        grouped(figures.macs.with_attention),
-        bytes(figures.bytes),
-        bytes(figures.memory),
-    ]);
+    cells.push(grouped(figures.parameters.model));
+    cells.extend(figures.macs.counts().into_iter().map(grouped));
+    cells.push(bytes(figures.bytes));
+    cells.extend(figures.memory.filter(|_| dense.memory.is_some()).map(bytes));
     cells
 }
 
@@ -96,47 +95,40 @@ fn is_of(pair: &Comparison, result: &TaskResult, metric: &Metric) -> bool {
     pair.task == result.task && pair.metric == metric.name && pair.filter == metric.filter
 }
 
-/// Speed of every model relative to the dense one beside it, and the time of its fits.
+/// Speed of every model relative to the dense one next to it, and the time of its fits.
 #[must_use]
-pub fn speed_table(compared: &Compared) -> Table {
+pub fn speed_table<M, S: Speeds>(compared: &Compared<M, S>) -> Table {
     let rate = |value: f64| significant(value, 3);
-    let of = |pair: [f64; 2]| format!("{} ({:.2} x)", rate(pair[1]), pair[1] / pair[0]);
-    let own = *compared.dense.speed;
-    let dense = vec![
-        "dense".to_owned(),
-        String::new(),
-        own.map_or_else(String::new, |own| rate(own.prompt)),
-        own.and_then(|own| own.decode).map_or_else(String::new, rate),
-        String::new(),
-    ];
-    let row = |cell: &Cell| {
+    let of = |dense: f64, own: f64| format!("{} ({:.2} x)", rate(own), own / dense);
+    let none = || vec![String::new(); S::HEADS.len()];
+    let mut dense = vec!["dense".to_owned(), String::new()];
+    dense.extend(compared.dense.speed.as_ref().map_or_else(none, |own| {
+        own.rates().into_iter().map(|value| value.map_or_else(String::new, rate)).collect()
+    }));
+    dense.push(String::new());
+    let row = |cell: &Cell<M, S>| {
         let figures = cell.found.figures()?;
-        let speeds = figures.speed.map(|pair| {
-            let decode = pair[0].decode.zip(pair[1].decode);
-            (of([pair[0].prompt, pair[1].prompt]), decode.map(|(dense, own)| of([dense, own])))
-        });
-        let (prompt, decode) = speeds.unwrap_or_default();
-        Some(vec![
-            cell.method.clone(),
-            cell.asked.map_or_else(String::new, |keep| keep.to_string()),
-            prompt,
-            decode.unwrap_or_default(),
-            figures.seconds.map_or_else(String::new, |seconds| format!("{seconds:.2}")),
-        ])
+        let asked = cell.asked.map_or_else(String::new, |keep| keep.to_string());
+        let mut cells = vec![cell.method.clone(), asked];
+        cells.extend(figures.speed.as_ref().map_or_else(none, |[dense, own]| {
+            let pairs = dense.rates().into_iter().zip(own.rates());
+            pairs.map(|(a, b)| a.zip(b).map_or_else(String::new, |(a, b)| of(a, b))).collect()
+        }));
+        cells.push(figures.seconds.map_or_else(String::new, |seconds| format!("{seconds:.2}")));
+        Some(cells)
     };
-    let columns = [
-        ("method", false),
-        ("asked", true),
-        ("prompt tokens/s", true),
-        ("decoded tokens/s", true),
-        ("fit, s", true),
-    ];
+    let rates = S::HEADS.iter().map(|head| (*head, true));
+    let columns: Vec<(&str, bool)> = [("method", false), ("asked", true)]
+        .into_iter()
+        .chain(rates)
+        .chain([("fit, s", true)])
+        .collect();
     Table::new("Speed", columns)
         .with(std::iter::once(dense).chain(compared.cells.iter().filter_map(row)))
 }
 
 /// Names of the methods with models, in order.
-fn series(compared: &Compared) -> Vec<&str> {
+fn series<M, S>(compared: &Compared<M, S>) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for cell in compared.cells.iter().filter(|cell| cell.found.figures().is_some()) {
         if !names.contains(&cell.method.as_str()) {
@@ -147,7 +139,7 @@ fn series(compared: &Compared) -> Vec<&str> {
 }
 
 /// Quality against parameters kept, and against bytes.
-fn figure(compared: &Compared) -> Option<Figure> {
+fn figure<M, S>(compared: &Compared<M, S>) -> Option<Figure> {
     let metric = compared.metric()?;
     let value = |results: &[TaskResult]| {
         let own = results.first()?.metric(&metric.name)?.value;
@@ -156,7 +148,7 @@ fn figure(compared: &Compared) -> Option<Figure> {
     let names = series(compared);
     // Perplexities differ by orders of magnitude.
     let log = !metric.higher_is_better;
-    let models: Vec<(&Cell, &Figures, f64)> = compared
+    let models: Vec<(&Cell<M, S>, &Figures<M, S>, f64)> = compared
         .cells
         .iter()
         .filter_map(|cell| {
@@ -166,7 +158,7 @@ fn figure(compared: &Compared) -> Option<Figure> {
         .collect();
     let values = models.iter().map(|(_, _, y)| *y).chain(value(&compared.dense.results));
     let y = Scale::around(values, log)?;
-    let panel = |title: &str, x_title: &str, of: &dyn Fn(&Figures) -> Option<f64>| {
+    let panel = |title: &str, x_title: &str, of: &dyn Fn(&Figures<M, S>) -> Option<f64>| {
         let x = Scale::around(models.iter().filter_map(|(_, f, _)| of(f)).chain([1.0]), false)?;
         let series = names.iter().enumerate().map(|(index, name)| {
             let own = models.iter().filter(|(cell, ..)| cell.method == **name);
@@ -185,7 +177,7 @@ fn figure(compared: &Compared) -> Option<Figure> {
         })
     };
     let dense = compared.dense.bytes.max(1) as f64;
-    let kept = |figures: &Figures| {
+    let kept = |figures: &Figures<M, S>| {
         // Rounded weights keep all parameters, in fewer bytes.
         (!figures.is_rounded).then(|| figures.parameters.keep())
     };
@@ -207,11 +199,11 @@ fn figure(compared: &Compared) -> Option<Figure> {
 
 /// Which model is best at each share, and which cannot be told from it.
 #[must_use]
-pub fn headline(compared: &Compared) -> String {
+pub fn headline<M, S>(compared: &Compared<M, S>) -> String {
     let Some(metric) = compared.metric() else {
         return "no task was given, so there is no best method".to_owned();
     };
-    let told = |(cell, figures): (&Cell, &Figures)| {
+    let told = |(cell, figures): Model<'_, M, S>| {
         let own = figures.results.first().and_then(|own| own.metric(&metric.name));
         let value = own.map_or_else(String::new, |own| significant(own.value, DIGITS));
         (cell.method.clone(), value, bytes(figures.bytes))
@@ -241,7 +233,7 @@ pub fn headline(compared: &Compared) -> String {
 
 /// What was not possible, sizes that were not met, and formats of rounded weights.
 #[must_use]
-pub fn notes(compared: &Compared) -> Vec<String> {
+pub fn notes<M, S>(compared: &Compared<M, S>) -> Vec<String> {
     let mut notes = compared.notes.clone();
     for cell in &compared.cells {
         let at = cell.asked.map_or_else(String::new, |keep| format!(" at {keep}"));
@@ -253,7 +245,7 @@ pub fn notes(compared: &Compared) -> Vec<String> {
     notes
 }
 
-fn told(cell: &Cell, figures: &Figures, at: &str) -> Vec<String> {
+fn told<M, S>(cell: &Cell<M, S>, figures: &Figures<M, S>, at: &str) -> Vec<String> {
     let mut notes = Vec::new();
     let name = &cell.method;
     let kept = figures.parameters.keep();
@@ -268,7 +260,7 @@ fn told(cell: &Cell, figures: &Figures, at: &str) -> Vec<String> {
 
 /// Report of a comparison.
 #[must_use]
-pub fn document(title: &str, model: &str, compared: &Compared) -> Document {
+pub fn document<M: Costs, S>(title: &str, model: &str, compared: &Compared<M, S>) -> Document {
     let tasks: Vec<String> = compared
         .dense
         .results
@@ -278,16 +270,13 @@ pub fn document(title: &str, model: &str, compared: &Compared) -> Document {
             format!("{task} ({protocol}, {} items)", counts.items)
         })
         .collect();
-    let facts = [
-        ("Model", model.to_owned()),
-        ("Tasks", tasks.join(", ")),
-        ("Targeted parameters", grouped(compared.dense.parameters[0])),
-        ("Multiply-adds", format!("on {} tokens", Shapes::TOKENS)),
-        (
-            "Memory",
-            "counted: weights as stored, activations and cache of a batch of the evaluation".into(),
-        ),
+    let mut facts = vec![
+        ("Model".to_owned(), model.to_owned()),
+        ("Tasks".to_owned(), tasks.join(", ")),
+        ("Targeted parameters".to_owned(), grouped(compared.dense.parameters[0])),
+        ("Multiply-adds".to_owned(), M::counted_on()),
     ];
+    facts.extend(M::MEMORY.map(|memory| ("Memory".to_owned(), memory.to_owned())));
     let mut blocks = vec![Block::Table(table(compared))];
     blocks.extend(figure(compared).map(Block::Figure));
     let notes = notes(compared);
@@ -298,7 +287,7 @@ pub fn document(title: &str, model: &str, compared: &Compared) -> Document {
         title: title.to_owned(),
         kicker: "Comparison of methods".to_owned(),
         headline: Some(headline(compared) + "."),
-        facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
+        facts,
         series: series(compared).into_iter().map(str::to_owned).collect(),
         blocks,
         ..Document::default()
@@ -307,13 +296,49 @@ pub fn document(title: &str, model: &str, compared: &Compared) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use super::super::speed::Speed;
     use super::*;
-    use crate::search::counts::Counts;
     use linwright_evaluate::ParameterCounts;
     use linwright_report::conformance::check_page;
     use linwright_report::html;
+    use serde::{Deserialize, Serialize};
     use serde_json::json;
+
+    type Figures = crate::Figures<Counts, Speed>;
+    type Cell = crate::Cell<Counts, Speed>;
+    type Compared = crate::Compared<Counts, Speed>;
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Counts {
+        linear: u64,
+    }
+
+    impl Costs for Counts {
+        const HEADS: &'static [&'static str] = &["multiply-adds"];
+        const METRICS: usize = 1;
+        const MEMORY: Option<&'static str> = Some("counted");
+
+        fn counted_on() -> String {
+            "on a text".to_owned()
+        }
+
+        fn counts(&self) -> Vec<u64> {
+            vec![self.linear]
+        }
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+    struct Speed {
+        prompt: f64,
+        decode: Option<f64>,
+    }
+
+    impl Speeds for Speed {
+        const HEADS: &'static [&'static str] = &["prompt tokens/s", "decoded tokens/s"];
+
+        fn rates(&self) -> Vec<Option<f64>> {
+            vec![Some(self.prompt), self.decode]
+        }
+    }
 
     fn result(perplexity: f64) -> TaskResult {
         let metric = Metric::new("token_perplexity", perplexity, None, false);
@@ -321,7 +346,7 @@ mod tests {
     }
 
     fn counts(linear: u64) -> Counts {
-        Counts { linear, with_attention: linear + 10, llm_pruner: linear + 20 }
+        Counts { linear }
     }
 
     /// A cell that keeps so many of 100 parameters.
@@ -338,7 +363,7 @@ mod tests {
             parameters,
             macs: counts(kept),
             bytes: 2 * (kept + 50),
-            memory: 3 * (kept + 50),
+            memory: Some(3 * (kept + 50)),
             results: vec![result(perplexity)],
             comparisons: Vec::new(),
             note: None,
@@ -364,7 +389,7 @@ mod tests {
                 parameters: [100, 150],
                 macs: counts(100),
                 bytes: 300,
-                memory: 450,
+                memory: Some(450),
                 results: vec![result(2.0)],
                 items: vec![Vec::new()],
                 speed: None.into(),

@@ -6,12 +6,10 @@
 //! is. For a number of bytes between the formats, whole weights have the finer or the coarser one:
 //! those are rounded first that lose least per byte.
 
-use crate::LmError;
 use linwright_compress::CompressError;
 use linwright_compress::methods::FitReport;
 use linwright_compress::pipeline::{Edited, SiteOutcome};
-use linwright_model::Transformer;
-use linwright_ops::{Dense, LinearSlot, Op, SiteId, Sites};
+use linwright_ops::{Dense, LinearSlot, Network, Op, SiteId};
 use linwright_run::Monitor;
 use linwright_tensor::Quantised;
 use serde::{Deserialize, Serialize};
@@ -59,10 +57,10 @@ impl Rounding {
     }
 }
 
-/// A model with rounded weights.
+/// A network with rounded weights.
 #[derive(Debug)]
-pub(super) struct Rounded {
-    pub(super) edited: Edited<Transformer>,
+pub(super) struct Rounded<N> {
+    pub(super) edited: Edited<N>,
     /// Bytes of the weights at the sites, as stored.
     pub(super) bytes: u64,
     /// Which share of them has which format.
@@ -95,18 +93,18 @@ pub(super) struct Bytes {
 }
 
 /// Rounds the weights of `sites`.
-pub(super) fn rounded(
-    original: &Transformer,
+pub(super) fn rounded<N: Network>(
+    original: &N,
     sites: &[SiteId],
     rounding: Rounding,
     budget: Bytes,
     monitor: &mut dyn Monitor,
-) -> Result<Rounded, LmError> {
+) -> Result<Rounded<N>, CompressError> {
     let slots = original.slots();
     let mut own: Vec<Site<'_>> = Vec::new();
     for slot in slots.into_iter().filter(|slot| sites.contains(slot.id())) {
         if monitor.interrupted() {
-            return Err(CompressError::Interrupted.into());
+            return Err(CompressError::Interrupted);
         }
         own.push(Site::of(slot, rounding, budget.number)?);
     }
@@ -174,7 +172,11 @@ fn told(sites: &[Site<'_>], dense: u64) -> String {
 }
 
 impl<'a> Site<'a> {
-    fn of(slot: &'a LinearSlot, rounding: Rounding, number_bytes: u64) -> Result<Self, LmError> {
+    fn of(
+        slot: &'a LinearSlot,
+        rounding: Rounding,
+        number_bytes: u64,
+    ) -> Result<Self, CompressError> {
         let weight = slot.op().to_dense().map_err(|source| CompressError::Fit {
             site: slot.id().clone(),
             source: linwright_compress::FitError::Operator(source),
@@ -231,7 +233,7 @@ impl<'a> Site<'a> {
 mod tests {
     use super::*;
     use linwright_compress::plan::SlotSet;
-    use linwright_model::TransformerConfig;
+    use linwright_model::{Transformer, TransformerConfig};
     use linwright_run::Silent;
     use linwright_tensor::RngKey;
     use serde_json::json;

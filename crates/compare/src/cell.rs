@@ -1,22 +1,20 @@
 //! Results of a comparison, as plain data.
 
-use super::speed::Speed;
-use crate::search::counts::Counts;
 use linwright_evaluate::{Comparison, Metric, ParameterCounts, Sample, TaskResult};
 use linwright_run::Measured;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A comparison of methods on one model.
+/// A comparison of methods on one network, whose multiply-adds are `M` and speeds `S`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Compared {
+pub struct Compared<M, S> {
     /// Shares of the parameters that were asked for.
     pub keeps: Vec<f64>,
     /// The dense model in the same run.
-    pub dense: Dense,
+    pub dense: Dense<M, S>,
     /// Every method at every size, in the order of the methods.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Cell<M, S>>,
     /// Notes for the reader.
     pub notes: Vec<String>,
 }
@@ -24,22 +22,22 @@ pub struct Compared {
 /// The dense model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dense {
+pub struct Dense<M, S> {
     /// Parameters of the targeted layers, and of the model.
     pub parameters: [u64; 2],
-    /// Multiply-adds on a text.
-    pub macs: Counts,
+    /// Multiply-adds.
+    pub macs: M,
     /// Bytes of the weights.
     pub bytes: u64,
     /// Counted memory, see [`Figures::memory`].
-    pub memory: u64,
+    pub memory: Option<u64>,
     /// Results of the tasks.
     pub results: Vec<TaskResult>,
     /// Scores of the items of each task.
     pub items: Vec<Vec<ItemScores>>,
     /// Speed; none in a saved result, which has no times.
-    #[serde(default)]
-    pub speed: Measured<Option<Speed>>,
+    #[serde(default = "Measured::default")]
+    pub speed: Measured<Option<S>>,
 }
 
 /// Scores of one item.
@@ -55,7 +53,7 @@ pub struct ItemScores {
 /// One method at one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cell {
+pub struct Cell<M, S> {
     /// Name of the method.
     pub method: String,
     /// Whether it is a control.
@@ -63,24 +61,27 @@ pub struct Cell {
     /// The share that was asked for; none of a method with one size.
     pub asked: Option<f64>,
     /// What came of it.
-    pub found: Found,
+    pub found: Found<M, S>,
 }
 
 /// What came of a method at a size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Found {
+pub enum Found<M, S> {
     /// A model.
-    Model(Box<Figures>),
+    Model(Box<Figures<M, S>>),
     /// None, for this reason.
     None(String),
 }
 
+/// A cell with a model, and the figures of that.
+pub type Model<'a, M, S> = (&'a Cell<M, S>, &'a Figures<M, S>);
+
 /// Which model is best at a share.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict<'a> {
+pub struct Verdict<'a, M, S> {
     /// The model.
-    pub best: (&'a Cell, &'a Figures),
+    pub best: Model<'a, M, S>,
     /// Methods whose models cannot be told from it.
     pub level: Vec<&'a str>,
 }
@@ -88,18 +89,18 @@ pub struct Verdict<'a> {
 /// Figures of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figures {
+pub struct Figures<M, S> {
     /// The share that was used instead of the one that was asked for, which the method cannot have.
     pub nearest: Option<f64>,
     /// Parameters before and after.
     pub parameters: ParameterCounts,
-    /// Multiply-adds on a text.
-    pub macs: Counts,
+    /// Multiply-adds.
+    pub macs: M,
     /// Bytes of the weights.
     pub bytes: u64,
-    /// Memory in bytes, counted: the weights as stored, and activations and cached keys and values
-    /// of a batch of the evaluation in f32. Not measured, since one process judges all models.
-    pub memory: u64,
+    /// Memory in bytes, counted by the judge, if it does. Not measured, since one process judges
+    /// all models.
+    pub memory: Option<u64>,
     /// Results of the tasks.
     pub results: Vec<TaskResult>,
     /// Paired differences from the dense model.
@@ -110,17 +111,17 @@ pub struct Figures {
     pub is_rounded: bool,
     /// Speed of the dense model and of this one, which alternate; none of rounded weights, which
     /// are decoded here, and in a saved result, which has no times.
-    #[serde(default)]
-    pub speed: Measured<Option<[Speed; 2]>>,
+    #[serde(default = "Measured::default")]
+    pub speed: Measured<Option<[S; 2]>>,
     /// Time of capture and fits in seconds.
     #[serde(default)]
     pub seconds: Measured<Option<f64>>,
 }
 
-impl Found {
+impl<M, S> Found<M, S> {
     /// The figures, if there is a model.
     #[must_use]
-    pub fn figures(&self) -> Option<&Figures> {
+    pub fn figures(&self) -> Option<&Figures<M, S>> {
         match self {
             Self::Model(figures) => Some(figures),
             Self::None(_) => None,
@@ -128,7 +129,7 @@ impl Found {
     }
 }
 
-impl Compared {
+impl<M, S> Compared<M, S> {
     /// The metric that ranks: the first of the first task.
     #[must_use]
     pub fn metric(&self) -> Option<&Metric> {
@@ -137,7 +138,7 @@ impl Compared {
 
     /// Its value for a model; higher is better.
     #[must_use]
-    pub fn quality(&self, figures: &Figures) -> Option<f64> {
+    pub fn quality(&self, figures: &Figures<M, S>) -> Option<f64> {
         let metric = self.metric()?;
         let own = figures.results.first()?.metric(&metric.name)?.value;
         let sign = if metric.higher_is_better { 1.0 } else { -1.0 };
@@ -146,7 +147,7 @@ impl Compared {
 
     /// The best model for a share, controls aside; of equal ones the first.
     #[must_use]
-    pub fn best(&self, keep: f64) -> Option<(&Cell, &Figures)> {
+    pub fn best(&self, keep: f64) -> Option<Model<'_, M, S>> {
         self.first(self.within(keep).filter(|(cell, _)| !cell.is_control))
     }
 
@@ -154,7 +155,7 @@ impl Compared {
     /// rounded weights in no more bytes, and those that cannot be told from it, since the intervals
     /// of their differences from the dense model overlap.
     #[must_use]
-    pub fn verdict(&self, keep: f64) -> Option<Verdict<'_>> {
+    pub fn verdict(&self, keep: f64) -> Option<Verdict<'_, M, S>> {
         let of_best = self.best(keep).map_or(0, |(_, figures)| figures.bytes);
         let most = of_best.max(self.bytes_at(keep));
         let rounded = self.cells.iter().filter_map(|cell| {
@@ -162,9 +163,9 @@ impl Compared {
             let figures = cell.found.figures()?;
             (figures.is_rounded && is_asked && figures.bytes <= most).then_some((cell, figures))
         });
-        let all: Vec<(&Cell, &Figures)> = self.within(keep).chain(rounded).collect();
+        let all: Vec<Model<'_, M, S>> = self.within(keep).chain(rounded).collect();
         let best = self.first(all.iter().copied())?;
-        let is_level = |figures: &Figures| {
+        let is_level = |figures: &Figures<M, S>| {
             let both = self.interval(figures).zip(self.interval(best.1));
             both.is_some_and(|([a, b], [c, d])| a <= d && c <= b)
         };
@@ -181,7 +182,7 @@ impl Compared {
     }
 
     /// Interval of the difference from the dense model in the metric that ranks.
-    fn interval(&self, figures: &Figures) -> Option<[f64; 2]> {
+    fn interval(&self, figures: &Figures<M, S>) -> Option<[f64; 2]> {
         let (task, metric) = (&self.dense.results.first()?.task, self.metric()?);
         let is_of = |pair: &&Comparison| {
             pair.task == *task && pair.metric == metric.name && pair.filter == metric.filter
@@ -190,29 +191,26 @@ impl Compared {
     }
 
     /// Models that keep no more parameters than a share.
-    fn within(&self, keep: f64) -> impl Iterator<Item = (&Cell, &Figures)> {
+    fn within(&self, keep: f64) -> impl Iterator<Item = Model<'_, M, S>> {
         let own = self.cells.iter().filter(move |cell| cell.asked == Some(keep));
         own.filter_map(move |cell| {
             let figures = cell.found.figures()?;
             let kept = figures.parameters.keep();
-            let is_within = figures.nearest.is_none() && kept <= keep + super::TOLERANCE;
+            let is_within = figures.nearest.is_none() && kept <= keep + crate::TOLERANCE;
             is_within.then_some((cell, figures))
         })
     }
 
     /// The one of the highest quality; of equal ones the first.
-    fn first<'a>(
-        &self,
-        models: impl Iterator<Item = (&'a Cell, &'a Figures)>,
-    ) -> Option<(&'a Cell, &'a Figures)> {
-        let mut best: Option<(&Cell, &Figures, f64)> = None;
-        for (cell, figures) in models {
-            let Some(quality) = self.quality(figures) else { continue };
-            if best.is_none_or(|(_, _, other)| quality > other) {
-                best = Some((cell, figures, quality));
+    fn first<'a>(&self, models: impl Iterator<Item = Model<'a, M, S>>) -> Option<Model<'a, M, S>> {
+        let mut best: Option<(Model<'a, M, S>, f64)> = None;
+        for model in models {
+            let Some(quality) = self.quality(model.1) else { continue };
+            if best.as_ref().is_none_or(|(_, other)| quality > *other) {
+                best = Some((model, quality));
             }
         }
-        best.map(|(cell, figures, _)| (cell, figures))
+        best.map(|(model, _)| model)
     }
 }
 
