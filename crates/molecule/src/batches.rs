@@ -25,6 +25,15 @@ pub struct StructureBatches {
     training: usize,
 }
 
+/// Errors of all structures together, and of each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EachErrors {
+    /// Of all together.
+    pub all: PredictionErrors,
+    /// Of each, in their order.
+    pub each: Vec<PredictionErrors>,
+}
+
 impl StructureBatches {
     /// Batches of structures, of which the first `training` are for training, for models of an
     /// architecture.
@@ -87,6 +96,36 @@ impl StructureBatches {
         monitor: &mut dyn Monitor,
     ) -> Result<PredictionErrors, MoleculeError> {
         let mut errors = PredictionErrors::default();
+        self.predict(network, monitor, |structure, found| errors.add(structure, found))?;
+        Ok(errors)
+    }
+
+    /// [`Self::errors`] of each structure, in their order.
+    ///
+    /// # Errors
+    /// As [`Self::errors`].
+    pub fn errors_of_each(
+        &self,
+        network: &TensorNet,
+        monitor: &mut dyn Monitor,
+    ) -> Result<EachErrors, MoleculeError> {
+        let mut errors = EachErrors::default();
+        self.predict(network, monitor, |structure, found| {
+            errors.all.add(structure, found);
+            let mut own = PredictionErrors::default();
+            own.add(structure, found);
+            errors.each.push(own);
+        })?;
+        Ok(errors)
+    }
+
+    /// Shows the prediction of every structure, in their order.
+    fn predict(
+        &self,
+        network: &TensorNet,
+        monitor: &mut dyn Monitor,
+        mut show: impl FnMut(&Structure, &Prediction),
+    ) -> Result<(), MoleculeError> {
         let mut structures = self.structures.iter();
         let mut done = 0;
         for part in self.batches.chunks(TOLD_EVERY) {
@@ -108,13 +147,13 @@ impl StructureBatches {
                     forces = rest;
                     let forces = own.to_vec();
                     let prediction = Prediction { energy: *energy, forces, ..Default::default() };
-                    errors.add(structure, &prediction);
+                    show(structure, &prediction);
                 }
             }
             done += part.len();
             monitor.progress(done as u64, self.batches.len() as u64);
         }
-        Ok(errors)
+        Ok(())
     }
 }
 

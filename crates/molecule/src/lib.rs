@@ -36,7 +36,7 @@ pub mod training;
 mod units;
 mod xyz;
 
-pub use batches::StructureBatches;
+pub use batches::{EachErrors, StructureBatches};
 pub use checkpoint::{
     Checkpoint, Numbers, Settings, Weight, file_sha256, parse_settings, read_settings,
 };

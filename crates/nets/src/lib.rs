@@ -29,7 +29,7 @@ pub use images::{LabelledImagesError, labelled, open_images};
 pub use labelled::{Labelled, LabelledBatches, Targets};
 pub use layers::LayerSpec;
 pub use net::{Batch, Net, NetState, Passed};
-pub use score::{Mean, Scores, score};
+pub use score::{ExampleScores, Mean, Scores, score, score_each};
 pub use spec::{InputSpec, NetSpec};
 pub use step::{NetTensor, TensorUse};
 pub use training::{Loss, NetTraining, TrainingPlan};

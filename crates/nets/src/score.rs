@@ -38,6 +38,31 @@ pub struct Scores {
     pub accuracy: Option<Mean>,
 }
 
+/// Scores of single examples, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExampleScores {
+    /// Losses as in [`Scores`].
+    pub losses: Vec<f64>,
+    /// For classes, one if the label has the largest output, else zero; empty for values.
+    pub right: Vec<f64>,
+}
+
+impl ExampleScores {
+    /// Their means.
+    ///
+    /// # Errors
+    /// [`NetError::LossNotFinite`].
+    pub fn means(&self) -> Result<Scores, NetError> {
+        let Self { losses, right } = self;
+        let loss = Mean::of(losses);
+        if !loss.value.is_finite() {
+            return Err(NetError::LossNotFinite);
+        }
+        let accuracy = (!right.is_empty()).then(|| Mean::of(right));
+        Ok(Scores { examples: losses.len(), loss, accuracy })
+    }
+}
+
 /// Scores a network in inference mode.
 ///
 /// # Errors
@@ -47,6 +72,18 @@ pub fn score(
     examples: &Labelled,
     monitor: &mut dyn Monitor,
 ) -> Result<Scores, NetError> {
+    score_each(net, examples, monitor)?.means()
+}
+
+/// Scores a network on each example, in inference mode.
+///
+/// # Errors
+/// [`NetError`] for examples that do not match it, non-finite numbers, and if cancelled.
+pub fn score_each(
+    net: &Net,
+    examples: &Labelled,
+    monitor: &mut dyn Monitor,
+) -> Result<ExampleScores, NetError> {
     examples.check(net)?;
     let (mut losses, mut right) = (Vec::new(), Vec::new());
     let all: Vec<u32> = (0..examples.len() as u32).collect();
@@ -76,10 +113,5 @@ pub fn score(
         }
         monitor.progress(losses.len() as u64, examples.len() as u64);
     }
-    let loss = Mean::of(&losses);
-    if !loss.value.is_finite() {
-        return Err(NetError::LossNotFinite);
-    }
-    let accuracy = (!right.is_empty()).then(|| Mean::of(&right));
-    Ok(Scores { examples: examples.len(), loss, accuracy })
+    Ok(ExampleScores { losses, right })
 }

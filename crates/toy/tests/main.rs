@@ -1,4 +1,5 @@
-//! Capture, fits, healing and studies on a network that they do not know.
+//! Capture, fits, healing, comparisons and studies on a network that they do not know.
 
 mod capture;
+mod compare;
 mod edits;

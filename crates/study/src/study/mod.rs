@@ -6,6 +6,7 @@
 //! it stopped; another recipe in the same directory is an error.
 
 mod images;
+mod judge;
 mod molecules;
 mod text;
 
@@ -26,12 +27,13 @@ use linwright_tensor::parallel;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use images::{ImageStudyError, ImageTrial};
+pub use images::{ImageNames, ImageStudyError, ImageTrial};
+pub use judge::{PassMacs, PassSpeed, TrialJudge};
 pub use linwright_compress::estimate::estimate;
 pub use linwright_evaluate::{Metric, Outcome, TaskResult};
 pub use molecules::{
-    MoleculeStudyError, MoleculeTrial, Structures, StudiedPotential, calibration_batches,
-    common_note, open_structures, scored_structures, task_result,
+    MoleculeStudyError, MoleculeTrial, StructureNames, Structures, StudiedPotential,
+    calibration_batches, common_note, open_structures, scored_structures, task_result,
 };
 pub use text::{TextTrial, leave_out_overlap, notes};
 
@@ -60,7 +62,7 @@ pub trait Trial {
     /// [`StudyError`] if the data do not suffice.
     fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError>;
 
-    /// Scores a network on all tasks.
+    /// Scores a network on all tasks, with the scores of single items as samples.
     ///
     /// # Errors
     /// [`StudyError`] for numbers that are not finite, and if cancelled.
@@ -110,6 +112,19 @@ pub enum StudyError {
     /// An unusable run directory.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+impl StudyError {
+    /// Whether a repetition fails in the same way: false for errors of files and for cancellation.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Compress(error) => error.is_final(),
+            Self::Evaluation(error) => error.is_final(),
+            Self::Windows(_) | Self::Images(_) | Self::Molecules(_) => true,
+            Self::Run(_) => false,
+        }
+    }
 }
 
 impl From<StoreError> for StudyError {
@@ -188,7 +203,7 @@ pub fn run<C, E: Serialize, T: Trial>(
     let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
     let baseline = finished_cell(directory, &print, || {
         monitor.step("evaluating the dense model");
-        trial.scores(trial.network(), monitor)
+        Ok(without_items(trial.scores(trial.network(), monitor)?))
     })?;
     let mut findings = Findings {
         baseline,
@@ -325,6 +340,12 @@ impl CellSpec<'_> {
     }
 }
 
+/// Results as a cell stores them.
+fn without_items(mut results: Vec<TaskResult>) -> Vec<TaskResult> {
+    results.iter_mut().for_each(|result| result.samples.clear());
+    results
+}
+
 /// A site as a cell stores it.
 fn without_time(site: SiteOutcome) -> SiteOutcome {
     SiteOutcome { fit: FitReport { seconds: Measured::default(), ..site.fit }, ..site }
@@ -361,7 +382,7 @@ fn one_cell<T: Trial>(
                 layers: layers.to_vec(),
                 seed,
                 parameters: parameter_counts(original, &edited),
-                results,
+                results: without_items(results),
                 fit_error: Some(errors.sum::<f64>() / targets.len().max(1) as f64),
                 seconds: None.into(),
                 macs: None,

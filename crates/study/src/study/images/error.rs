@@ -13,10 +13,10 @@ pub enum ImageStudyError {
     #[error(transparent)]
     Net(#[from] NetError),
     /// Too few images to fit to.
-    #[error(
-        "calibration has {found} images, expected at least 2: one for training, one for validation"
-    )]
+    #[error("{of} has {found} images, expected at least 2: one for training, one for validation")]
     TooFew {
+        /// Key of the recipe, or option.
+        of: &'static str,
         /// Number of images.
         found: usize,
     },
@@ -25,7 +25,7 @@ pub enum ImageStudyError {
         "{of}: images have {found}, the input of the network {expected}; give other images, or their size as {of}.resize"
     )]
     Shape {
-        /// Key of the recipe.
+        /// Key of the recipe, or option.
         of: &'static str,
         /// Shape of the images.
         found: Extent,
@@ -38,7 +38,7 @@ pub enum ImageStudyError {
         classes.saturating_sub(1)
     )]
     Label {
-        /// Key of the recipe.
+        /// Key of the recipe, or option.
         of: &'static str,
         /// The image.
         index: usize,
@@ -57,9 +57,13 @@ pub enum ImageStudyError {
     },
     /// Images that are both fitted to and scored.
     #[error(
-        "calibration and eval share {count} images of one set, the first is {first}; choose others with `examples`"
+        "{calibration} and {eval} share {count} images of one set, the first is {first}; choose others with `examples`"
     )]
     Common {
+        /// Key of the recipe, or option, of those that fits read.
+        calibration: &'static str,
+        /// The same of those that are scored.
+        eval: &'static str,
         /// The first image.
         first: usize,
         /// Number of images.

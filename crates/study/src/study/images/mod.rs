@@ -9,18 +9,24 @@ use crate::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe};
 use linwright_compress::CompressError;
 use linwright_data::Indices;
 use linwright_data::images::{ImageShape, Images, Pixels};
-use linwright_evaluate::{Counts, Metric, TaskResult};
+use linwright_evaluate::{Counts, Metric, Sample, TaskResult};
 use linwright_nets::{
-    Extent, Labelled, LabelledBatches, Mean, Net, NetError, Scores, labelled, open_images, score,
+    ExampleScores, Extent, Labelled, LabelledBatches, Mean, Net, NetError, Scores, labelled,
+    open_images, score_each,
 };
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use error::ImageStudyError;
 
 /// Name of the task.
 const TASK: &str = "image_classification";
+/// Names of its metrics.
+const LOSS: &str = "cross_entropy";
+const ACCURACY: &str = "acc";
+/// Filter of the items.
+const NO_FILTER: &str = "none";
 
 /// A small network, images to fit its slots to, and others to score it on.
 #[derive(Debug)]
@@ -36,27 +42,56 @@ pub struct ImageTrial<'a> {
     notes: Vec<String>,
 }
 
+/// What messages call the images: keys of a recipe, or options.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageNames {
+    /// Those that fits read.
+    pub calibration: &'static str,
+    /// Those that are scored.
+    pub eval: &'static str,
+}
+
 impl<'a> ImageTrial<'a> {
     /// Reads the images of a recipe; `hash` is that of the network.
     ///
     /// # Errors
-    /// [`ImageStudyError`] for unusable images, images of another shape than the network's input,
-    /// labels without an output, a network with several outputs for each class, and images that
-    /// are both fitted to and scored.
+    /// As [`Self::new`].
     pub fn open(
         network: &'a Net,
         hash: &'a str,
         recipe: &'a ImageRecipe,
     ) -> Result<Self, ImageStudyError> {
-        let (source, eval) = (&recipe.calibration, &recipe.eval);
-        let calibration = open_images("calibration", &source.source(), source.examples.as_ref())?;
-        let scored = open_images("eval", &eval.source(), eval.examples.as_ref())?;
+        let names = ImageNames { calibration: "calibration", eval: "eval" };
+        Self::new(network, hash, &recipe.calibration, &recipe.eval, names)
+    }
+
+    /// Reads images to fit to, and others to score on; `hash` is that of the network.
+    ///
+    /// # Errors
+    /// [`ImageStudyError`] for unusable images, images of another shape than the network's input,
+    /// labels without an output, a network with several outputs for each class, and images that
+    /// are both fitted to and scored.
+    pub fn new(
+        network: &'a Net,
+        hash: &'a str,
+        source: &'a ImageCalibration,
+        eval: &ImageEvaluation,
+        names: ImageNames,
+    ) -> Result<Self, ImageStudyError> {
+        let [of_fits, of_scores] = [names.calibration, names.eval];
+        let calibration = open_images(of_fits, &source.source(), source.examples.as_ref())?;
+        let scored = open_images(of_scores, &eval.source(), eval.examples.as_ref())?;
         if calibration.len() < 2 {
-            return Err(ImageStudyError::TooFew { found: calibration.len() });
+            return Err(ImageStudyError::TooFew { of: of_fits, found: calibration.len() });
         }
-        check_suits("calibration", &calibration, source.examples.as_ref(), network)?;
-        check_suits("eval", &scored, eval.examples.as_ref(), network)?;
-        check_apart(source, &calibration, eval, &scored)?;
+        check_suits(of_fits, &calibration, source.examples.as_ref(), network)?;
+        check_suits(of_scores, &scored, eval.examples.as_ref(), network)?;
+        check_apart(
+            names,
+            [source.examples.as_ref(), eval.examples.as_ref()],
+            &calibration,
+            &scored,
+        )?;
         Ok(Self {
             network,
             hash,
@@ -83,25 +118,37 @@ impl<'a> ImageTrial<'a> {
     }
 
     /// Scores of the images as the result of a task.
-    fn result(&self, scores: &Scores) -> TaskResult {
-        let Scores { examples, loss, accuracy } = *scores;
+    fn result(&self, each: &ExampleScores) -> Result<TaskResult, NetError> {
+        let Scores { examples, loss, accuracy } = each.means()?;
         let metric = |name, Mean { value, stderr }: Mean, higher_is_better| {
             Metric::new(name, value, (examples > 1).then_some(stderr), higher_is_better)
         };
         let ImageShape { height, width, channels } = self.shape;
-        TaskResult {
+        Ok(TaskResult {
             task: TASK.to_owned(),
             protocol: format!("{TASK}_{height}x{width}x{channels}"),
             version: 1.0,
             data_sha256: self.scored_sha256.clone(),
-            metrics: std::iter::once(metric("cross_entropy", loss, false))
-                .chain(accuracy.map(|accuracy| metric("acc", accuracy, true)))
+            metrics: std::iter::once(metric(LOSS, loss, false))
+                .chain(accuracy.map(|accuracy| metric(ACCURACY, accuracy, true)))
                 .collect(),
             counts: Counts { items: examples, ..Counts::default() },
             original: examples,
+            samples: samples(each),
             ..TaskResult::default()
-        }
+        })
     }
+}
+
+/// Scores of single images.
+fn samples(each: &ExampleScores) -> Vec<Sample> {
+    let sample = |(index, loss): (usize, &f64)| {
+        let right = each.right.get(index).map(|right| (ACCURACY.to_owned(), *right));
+        let numbers = std::iter::once((LOSS.to_owned(), *loss)).chain(right);
+        let numbers: BTreeMap<String, f64> = numbers.collect();
+        Sample { filter: NO_FILTER.to_owned(), numbers, ..Sample::default() }
+    };
+    each.losses.iter().enumerate().map(sample).collect()
 }
 
 /// A note on images that are scored although fits read equal ones.
@@ -147,17 +194,21 @@ fn check_suits(
 
 /// Refuses images of one set that are both fitted to and scored.
 fn check_apart(
-    source: &ImageCalibration,
+    names: ImageNames,
+    choices: [Option<&Indices>; 2],
     calibration: &Images,
-    eval: &ImageEvaluation,
     scored: &Images,
 ) -> Result<(), ImageStudyError> {
     if calibration.sha256() != scored.sha256() {
         return Ok(());
     }
-    let choices = [source.examples.as_ref(), eval.examples.as_ref()];
     match Indices::common(choices, calibration.len().max(scored.len())) {
-        Some([first, count]) => Err(ImageStudyError::Common { first, count }),
+        Some([first, count]) => Err(ImageStudyError::Common {
+            calibration: names.calibration,
+            eval: names.eval,
+            first,
+            count,
+        }),
         None => Ok(()),
     }
 }
@@ -202,13 +253,14 @@ impl Trial for ImageTrial<'_> {
         network: &Net,
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<TaskResult>, StudyError> {
-        let scores = score(network, &self.scored, monitor).map_err(|error| {
+        let scores = score_each(network, &self.scored, monitor);
+        let scores = scores.and_then(|each| self.result(&each)).map_err(|error| {
             if matches!(error, NetError::Interrupted) {
                 StudyError::from(CompressError::Interrupted)
             } else {
                 ImageStudyError::from(error).into()
             }
         })?;
-        Ok(vec![self.result(&scores)])
+        Ok(vec![scores])
     }
 }

@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::recipe::parse_images;
+use crate::study::TrialJudge;
 use crate::study::{self, Outcome};
+use linwright_compare::{Pieces, SlotMethod, Slots, Way};
+use linwright_compress::{Edit, Plan, SlotSet};
 use linwright_nets::NetSpec;
-use linwright_run::{RunDirectory, Shard, Silent};
+use linwright_run::{Fingerprint, RunDirectory, Shard, Silent, Store};
+use linwright_tensor::dtype::DType;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -100,7 +104,9 @@ fn scores_are_those_of_the_outputs_and_a_study_keeps_its_cells() {
         }
     };
     let findings = run();
-    assert_eq!((&findings.baseline, findings.rows.len()), (&scores, 2));
+    // A study keeps the scores of items apart.
+    let whole = study::without_items(scores);
+    assert_eq!((&findings.baseline, findings.rows.len()), (&whole, 2));
     assert_eq!(run(), findings);
 }
 
@@ -158,4 +164,44 @@ fn images_that_are_scored_too_are_told() {
     let notes = trial.notes();
     assert_eq!(notes.len(), 1);
     assert!(notes[0].starts_with("30 of 30 scored images are also among"), "{notes:?}");
+}
+
+#[test]
+fn a_comparison_pairs_networks_image_by_image() {
+    let (net, folder) = (net(), folder(|i| (i % 4) as u8));
+    let recipe = recipe(&folder, "examples: 0-29", "examples: 30-59");
+    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let examples = trial.examples(0).unwrap();
+    let (sites, fits) = (SlotSet::default(), Store::none());
+    let plan_of = |edit: Edit| Plan { seed: 0, edits: vec![edit] };
+    let slots = Slots {
+        network: &net,
+        hash: "weights",
+        sites: &sites,
+        plan_of: &plan_of,
+        examples: Some(examples.as_ref()),
+        dtype: DType::F32,
+        fits: &fits,
+    };
+    let judge = TrialJudge::new(&trial, examples.as_ref(), slots);
+    let names = ["low_rank", "random", "q8_0"];
+    let methods = names.map(|name| SlotMethod::named(name).unwrap());
+    let pieces = Pieces { store: &fits, shard: Shard::WHOLE, print: &Fingerprint("x".into()) };
+    let found = linwright_compare::compare(&judge, &methods, &[0.5], pieces, &mut Silent).unwrap();
+    let Outcome::Complete(found) = found else { panic!("it is no shard") };
+    assert_eq!(found.cells.len(), 3);
+    // 16 positions of 4 x 9, then 4 x 64.
+    assert_eq!(found.dense.macs.linear, 16 * 36 + 256);
+    for (cell, method) in found.cells.iter().zip(&methods) {
+        let figures = cell.found.figures().unwrap_or_else(|| panic!("{cell:?}"));
+        let metrics: Vec<&str> = figures.comparisons.iter().map(|own| &*own.metric).collect();
+        assert_eq!(metrics, ["acc", "cross_entropy"], "{}", method.name());
+        assert!(figures.comparisons.iter().all(|own| own.items == 30), "{cell:?}");
+    }
+    let (low_rank, _) = found.best(0.5).unwrap();
+    assert_eq!(low_rank.method, "low_rank");
+    let table = linwright_compare::report::table(&found);
+    let heads: Vec<&str> = table.columns.iter().map(|column| &*column.head).collect();
+    assert!(heads.contains(&"acc") && heads.contains(&"cross_entropy"), "{heads:?}");
+    assert!(!heads.contains(&"memory"), "{heads:?}");
 }

@@ -62,9 +62,13 @@ pub enum MoleculeStudyError {
     },
     /// Structures that are both fitted to and scored.
     #[error(
-        "calibration and eval share {count} structures of one file, the first is {first}; choose others with `examples`"
+        "{calibration} and {eval} share {count} structures of one file, the first is {first}; choose others with `examples`"
     )]
     Common {
+        /// Key of the recipe, or option, of those that fits read.
+        calibration: &'static str,
+        /// The same of those that are scored.
+        eval: &'static str,
         /// The first structure.
         first: usize,
         /// Number of structures.

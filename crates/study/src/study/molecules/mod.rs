@@ -5,10 +5,10 @@ mod error;
 mod tests;
 
 use super::{ExamplesOf, StudyError, Trial};
-use crate::recipe::{MoleculeRecipe, StructureCalibration, StructureSource};
+use crate::recipe::{MoleculeRecipe, StructureCalibration, StructureEvaluation, StructureSource};
 use linwright_compress::CompressError;
 use linwright_data::Indices;
-use linwright_evaluate::{Counts, Metric, TaskResult};
+use linwright_evaluate::{Counts, Metric, Sample, TaskResult};
 use linwright_molecule::tensornet::TensorNet;
 use linwright_molecule::{
     Checkpoint, MoleculeError, MoleculeModel, Prediction, PredictionErrors, Structure,
@@ -16,7 +16,7 @@ use linwright_molecule::{
 };
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub use error::MoleculeStudyError;
@@ -203,11 +203,32 @@ pub fn task_result(errors: &PredictionErrors, units: Units, data_sha256: &str) -
     }
 }
 
+/// What messages call the structures: keys of a recipe, or options.
+#[derive(Clone, Copy, Debug)]
+pub struct StructureNames {
+    /// Those that fits read.
+    pub calibration: &'static str,
+    /// Those that are scored.
+    pub eval: &'static str,
+}
+
+/// Errors of single structures; a root mean square is not a mean over structures, so it has none.
+fn samples(each: &[PredictionErrors]) -> Vec<Sample> {
+    let sample = |errors: &PredictionErrors| {
+        let force = errors.force().map(|pair| ("force_mae".to_owned(), pair.mae));
+        let energy = errors.energy_per_atom().map(|pair| ("energy_mae".to_owned(), pair.mae));
+        let numbers: BTreeMap<String, f64> = force.into_iter().chain(energy).collect();
+        Sample { filter: "none".to_owned(), numbers, ..Sample::default() }
+    };
+    each.iter().map(sample).collect()
+}
+
 /// A potential, structures to fit its slots to, and others to score it on.
 #[derive(Debug)]
 pub struct MoleculeTrial<'a> {
     potential: &'a StudiedPotential,
     source: &'a StructureCalibration,
+    names: StructureNames,
     calibration: Structures,
     scored: StructureBatches,
     scored_sha256: String,
@@ -218,32 +239,48 @@ impl<'a> MoleculeTrial<'a> {
     /// Reads the structures of a recipe.
     ///
     /// # Errors
-    /// [`MoleculeStudyError`] for unusable structures, scored ones without forces, and structures
-    /// of one file that are both fitted to and scored.
+    /// As [`Self::new`].
     pub fn open(
         potential: &'a StudiedPotential,
         recipe: &'a MoleculeRecipe,
     ) -> Result<Self, MoleculeStudyError> {
+        let names = StructureNames { calibration: "calibration", eval: "eval" };
+        Self::new(potential, &recipe.calibration, &recipe.eval, names)
+    }
+
+    /// Reads structures to fit to, and others to score on.
+    ///
+    /// # Errors
+    /// [`MoleculeStudyError`] for unusable structures, scored ones without forces, and structures
+    /// of one file that are both fitted to and scored.
+    pub fn new(
+        potential: &'a StudiedPotential,
+        fitted: &'a StructureCalibration,
+        scored: &StructureEvaluation,
+        names: StructureNames,
+    ) -> Result<Self, MoleculeStudyError> {
         let wrong = |of| move |error| MoleculeStudyError::molecule(of, error);
-        let source = recipe.calibration.source().map_err(wrong("calibration"))?;
-        let eval = recipe.eval.source().map_err(wrong("eval"))?;
-        let calibration = open_structures("calibration", &source, &potential.model)?;
-        let scored = open_structures("eval", &eval, &potential.model)?;
+        let source = fitted.source().map_err(wrong(names.calibration))?;
+        let eval = scored.source().map_err(wrong(names.eval))?;
+        let calibration = open_structures(names.calibration, &source, &potential.model)?;
+        let scored = open_structures(names.eval, &eval, &potential.model)?;
         if calibration.sha256 == scored.sha256
             && let Some([first, count]) =
                 Indices::common([source.examples, eval.examples], scored.in_file)
         {
-            return Err(MoleculeStudyError::Common { first, count });
+            let StructureNames { calibration, eval } = names;
+            return Err(MoleculeStudyError::Common { calibration, eval, first, count });
         }
         let units = potential.model.checkpoint.units;
         let (energy, length) = (units.energy.name(), units.length.name());
         let told = format!("errors of forces in {energy}/{length}, of energies in {energy}/atom");
         let common = common_note(&calibration.all, &scored.all);
         let scored_sha256 = scored.sha256.clone();
-        let scored = scored_structures("eval", scored, &potential.network)?;
+        let scored = scored_structures(names.eval, scored, &potential.network)?;
         Ok(Self {
             potential,
-            source: &recipe.calibration,
+            source: fitted,
+            names,
             calibration,
             scored,
             scored_sha256,
@@ -299,7 +336,7 @@ impl Trial for MoleculeTrial<'_> {
 
     fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
         let (all, network) = (&self.calibration, &self.potential.network);
-        Ok(Box::new(calibration_batches("calibration", all, self.source, network, seed)?))
+        Ok(Box::new(calibration_batches(self.names.calibration, all, self.source, network, seed)?))
     }
 
     fn scores(
@@ -307,14 +344,15 @@ impl Trial for MoleculeTrial<'_> {
         network: &TensorNet,
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<TaskResult>, StudyError> {
-        let errors = self.scored.errors(network, monitor).map_err(|error| {
+        let errors = self.scored.errors_of_each(network, monitor).map_err(|error| {
             if matches!(error, MoleculeError::Interrupted { .. }) {
                 StudyError::from(CompressError::Interrupted)
             } else {
-                MoleculeStudyError::molecule("eval", error).into()
+                MoleculeStudyError::molecule(self.names.eval, error).into()
             }
         })?;
         let units = self.potential.model.checkpoint.units;
-        Ok(vec![task_result(&errors, units, &self.scored_sha256)])
+        let result = task_result(&errors.all, units, &self.scored_sha256);
+        Ok(vec![TaskResult { samples: samples(&errors.each), ..result }])
     }
 }
