@@ -1,6 +1,8 @@
 //! `compare`: every method at every size; `compress --budget`: the best of them.
 
+use crate::molecule_train::{SMALL, waters};
 use crate::recipes::differences;
+use crate::train_net::{MLP, workshop};
 use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
@@ -348,4 +350,115 @@ fn a_budget_with_an_evaluation_text_fits_to_the_other_text() {
     assert!(found["results"].as_array().is_some_and(|results| !results.is_empty()), "{found}");
     let told = ["--eval was renamed: --calibration", "--text"];
     w.fails(&format!("{args} --text {calibration} --eval {text} -o none"), 2, &told);
+}
+
+/// Images to fit to, and others to score on.
+const IMAGES: &str = "--calibration a-images-idx3-ubyte --calibration-labels a-labels-idx1-ubyte \
+                      --calibration-examples 0-59 --images a-images-idx3-ubyte --examples 60-119";
+
+/// Names and shares of the cells with a model, each paired with the dense network in a metric.
+fn models<'a>(cells: &'a [(String, Value, Value)], metric: &str) -> Vec<(&'a str, f64)> {
+    let is_pair = |pair: &Value| pair["metric"] == metric && pair["items"].as_u64() > Some(1);
+    let with_model = cells.iter().filter(|(_, _, found)| {
+        let pairs = found["model"]["comparisons"].as_array();
+        pairs.is_some_and(|pairs| pairs.iter().any(is_pair))
+    });
+    with_model.map(|(name, asked, _)| (&**name, asked.as_f64().unwrap_or(1.0))).collect()
+}
+
+#[test]
+fn methods_are_compared_on_an_image_network() {
+    let w = workshop();
+    w.ok(&format!("{MLP} --epochs 20 -o net"));
+    let of =
+        |selection: &str| format!("compare-net net {IMAGES} {selection} --title Smaller -o out");
+    let first = of("--keep 0.6,0.4 --methods low_rank,svd");
+    let found = w.ok_json(&first);
+    let found_cells = cells(&found);
+    assert_eq!(
+        models(&found_cells, "acc"),
+        [
+            ("low_rank", 0.6),
+            ("low_rank", 0.4),
+            ("svd", 0.6),
+            ("svd", 0.4),
+            ("random", 0.6),
+            ("random", 0.4),
+            ("q8_0", 1.0),
+            ("q4_0", 1.0),
+            ("quantised", 0.6),
+            ("quantised", 0.4)
+        ]
+    );
+    let dense = &found["compare"]["dense"];
+    assert_eq!(dense["macs"]["linear"], 64 * 16 + 16 * 12 + 12 * 4);
+    assert_eq!(dense["results"][0]["metrics"][1]["name"], "acc");
+    assert!(w.text("out/report.md").starts_with("# Smaller"));
+    assert!(!w.text("out/result.json").contains("\"examples\""));
+    let shown = w.ok("report out --format markdown");
+    assert!(shown.contains("cross\\_entropy") && shown.contains("examples/s"), "{shown}");
+    // The same again computes nothing, another selection what is new.
+    let again = w.run(&first);
+    assert!(again.code == Some(0) && !again.stderr.contains(" at 0."), "{}", again.stderr);
+    let more = w.run(&of("--keep 0.4,0.2 --methods svd --no-controls"));
+    assert_eq!(more.code, Some(0), "{}", more.stderr);
+    assert!(more.stderr.contains("svd at 0.2 (") && !more.stderr.contains("svd at 0.4 ("));
+    w.fails(&of("--keep 0.4 --seed 2"), 6, &["out belongs to another run", "seed is 0 there"]);
+    // Shards are merged to the same bytes.
+    for shard in 0..2 {
+        let line = first.replace("-o out", &format!("--shard {shard}/2 -o part{shard}"));
+        w.ok(&line);
+    }
+    w.ok(&first.replace("-o out", "-o whole"));
+    w.ok("merge part0 part1 -o merged");
+    assert_eq!(w.json("merged/result.json")["compare"], w.json("whole/result.json")["compare"]);
+}
+
+#[test]
+fn what_suits_no_comparison_of_images_is_refused_by_option() {
+    let w = workshop();
+    w.ok(&format!("{MLP} --epochs 1 -o net"));
+    for (line, words) in [
+        (format!("compare-net net {IMAGES} --keep 1.5"), &["--keep"][..]),
+        (format!("compare-net net {IMAGES} --keep 0.5,0.5"), &["--keep names 0.5 twice"]),
+        (format!("compare-net net {IMAGES} --methods width"), &["no method width"]),
+        (format!("compare-net net {IMAGES} --sites nothing"), &["nothing"]),
+        (format!("compare-net net {IMAGES} --layers 9"), &["9"]),
+        (
+            IMAGES.replace("60-119", "50-119"),
+            &["--calibration and --images share 10 images", "the first is 50"],
+        ),
+        (IMAGES.replace("60-119", "60-200"), &["there is no image 200"]),
+        (IMAGES.replace("0-59", "x"), &["--calibration-examples x"]),
+    ] {
+        let line =
+            if line.starts_with("compare") { line } else { format!("compare-net net {line}") };
+        w.fails(&format!("{line} -o none"), 2, words);
+        assert!(!w.path("none").exists(), "{line}");
+    }
+}
+
+#[test]
+fn linear_methods_are_compared_on_a_potential() {
+    let w = Workshop::new();
+    w.write("a.xyz", waters(24));
+    w.write("b.xyz", waters(30));
+    w.ok(&format!("{SMALL} --steps 20 -o potential"));
+    let command = "molecule compare potential --calibration a.xyz --test b.xyz --num-structures 20 \
+                   --keep 0.5 --roles mixing";
+    let found = w.ok_json(&format!("{command} --methods low_rank,svd -o out"));
+    let found_cells = cells(&found);
+    let expected = [("low_rank", 0.5), ("svd", 0.5), ("random", 0.5), ("q8_0", 1.0), ("q4_0", 1.0)];
+    assert_eq!(models(&found_cells, "force_mae")[..5], expected);
+    assert_eq!(models(&found_cells, "energy_mae")[..5], expected);
+    let notes = found["compare"]["notes"].to_string();
+    assert!(notes.contains("errors of forces in eV/A"), "{notes}");
+    assert!(w.ok("report out --format markdown").contains("force\\_mae"));
+    // Operators that are not linear are refused by name, and no part of `all`.
+    w.fails(&format!("{command} --methods rotor -o none"), 2, &["rotor", "not linear"]);
+    w.fails(
+        "molecule compare potential --calibration a.xyz --test a.xyz -o none",
+        2,
+        &["--calibration and --test share 24 structures"],
+    );
 }

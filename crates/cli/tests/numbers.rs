@@ -50,6 +50,11 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ),
     ("train-net", "{net=mlp:8} --images=a-images-idx3-ubyte --steps=2 -o OUT"),
     ("eval-net", "{net=net} --images=a-images-idx3-ubyte"),
+    (
+        "compare-net",
+        "{net=net} --calibration=a-images-idx3-ubyte --calibration-examples=0-59 \
+                     --images=a-images-idx3-ubyte --examples=60-119 --keep=0.5 --methods=svd -o OUT",
+    ),
     ("attribute-best", "{store=store} --query=query.jsonl -o OUT"),
     ("attribute-cache", "{model=model} --train=docs.jsonl --compress=factgrass:16 -o OUT"),
     ("attribute-fisher", "{store=store}"),
@@ -64,6 +69,10 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("molecule-relax", "{potential=potential} {structures=a.xyz} --steps=2 --limit=1 -o OUT"),
     ("molecule-convert", "{potential=potential} -o OUT"),
     ("molecule-compress", "{potential=potential} --keep=0.5 --calibration=a.xyz -o OUT"),
+    (
+        "molecule-compare",
+        "{potential=potential} --calibration=a.xyz --test=b.xyz --keep=0.5 --methods=svd -o OUT",
+    ),
     ("molecule-bench", "{potential=potential} {structures=a.xyz} --limit=1 --repeats=1"),
     (
         "molecule-train",
@@ -93,6 +102,7 @@ pub(crate) const BASES: &[(&str, &str)] = &[
 const FORMS: &[(&str, &[&str])] = &[
     ("base_model", &[]),
     ("batch_size", &["#"]),
+    ("calibration_examples", &["#", "0-#"]),
     ("chat_template_args", &["{\"n\":#}"]),
     (
         "compress",
@@ -232,6 +242,7 @@ pub(crate) fn furnished() -> Workshop {
     w.write("a-images-idx3-ubyte", images());
     w.write("a-labels-idx1-ubyte", labels(3));
     w.write("a.xyz", waters(12));
+    w.write("b.xyz", waters(13));
     crate::collapse::features(&w);
     let line = w.text("query.jsonl");
     let line = line.trim_end().trim_end_matches('}');

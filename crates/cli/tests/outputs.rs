@@ -3,6 +3,7 @@
 use crate::collapse::{features, one_class, related};
 use crate::image_study::{images, labels};
 use crate::molecule::potential;
+use crate::molecule_train::waters;
 use crate::study::RECIPE;
 use crate::tasks;
 use crate::workshop::{Outcome, Workshop, names};
@@ -31,7 +32,7 @@ const DIRECTORIES: [&str; 16] = [
 ];
 
 /// Commands that resume in the directory of a run.
-const RUNS: [&str; 8] = [
+const RUNS: [&str; 10] = [
     "sweep model --no-cache --roles fc_in --size rate=9 --questions questions.jsonl --output",
     "compose model --no-cache --roles fc_in --size rate=9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
@@ -40,6 +41,8 @@ const RUNS: [&str; 8] = [
     "attribute best store --query text.jsonl --output",
     "attribute lds store --images a-images-idx3-ubyte --output",
     "compare model --methods svd --text text.jsonl --window 64 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
+    "compare-net net --calibration a-images-idx3-ubyte --calibration-examples 0-59 --images a-images-idx3-ubyte --examples 60-119 --methods svd --output",
+    "molecule compare potential.ckpt --calibration a.xyz --test b.xyz --methods svd --output",
 ];
 
 /// Commands that run a job of another directory again.
@@ -108,6 +111,7 @@ fn furnished() -> Workshop {
     w.ok("export model -o mixed --form native");
     w.write("mixed/my-results.csv", "1,2");
     potential(&w);
+    w.write("b.xyz", waters(3));
     features(&w);
     w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
     related(&w);
@@ -499,6 +503,7 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule md",
                 "molecule relax",
                 "molecule convert",
+                "molecule compare",
                 "molecule train",
                 "molecule compress",
             ],

@@ -6,8 +6,8 @@
 //! blocks, at the bytes of the formats and at the bytes of the share. Finished cells are pieces, so
 //! that a comparison resumes and shards are merged.
 //!
-//! Nothing here knows a kind of network: a [`Judge`] makes and scores networks, [`Way`]s are what it
-//! can make, and [`Slots`] makes those that replace single layers.
+//! Nothing here knows a kind of network: a [`Judge`] makes and scores networks, [`Way`]s are what
+//! it can make, and [`Slots`] makes those that replace single layers.
 
 mod budget;
 mod cell;

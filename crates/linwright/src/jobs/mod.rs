@@ -12,6 +12,7 @@
 
 pub(crate) mod attribute;
 pub(crate) mod collapse;
+pub(crate) mod comparison;
 pub(crate) mod flow;
 pub(crate) mod kit;
 pub(crate) mod language;
@@ -21,6 +22,7 @@ mod saved;
 pub(crate) mod work;
 
 pub use collapse::options::CollapseOptions;
+pub use comparison::{ComparisonOptions, names::SlotCandidates};
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome, OutputPath, Reader,
@@ -59,10 +61,11 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
 /// Catalogues of terms.
-pub(crate) static CATALOGUES: [NamedCatalogue; 3] = [
+pub(crate) static CATALOGUES: [NamedCatalogue; 4] = [
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
+    (SlotCandidates::NAME, SlotCandidates::catalogue),
 ];
 
 /// Groups of commands.
@@ -91,6 +94,7 @@ jobs! {
     language::train_lm => TrainLm;
     nets::train => TrainNet;
     nets::eval => EvalNet;
+    nets::compare => CompareNet;
     attribute::best => AttributeBest;
     attribute::cache => AttributeCache;
     attribute::fisher => AttributeFisher;
@@ -106,6 +110,7 @@ jobs! {
     molecule::info => MoleculeInfo;
     molecule::convert => MoleculeConvert;
     molecule::compress => MoleculeCompress;
+    molecule::compare => MoleculeCompare;
     molecule::bench => MoleculeBench;
     molecule::train => MoleculeTrain;
     collapse::measure => CollapseMeasure;

@@ -1514,6 +1514,69 @@ def eval_net(
             silence.
     """
 
+def compare_net(
+    net: Text,
+    *,
+    calibration: StrPath,
+    images: StrPath,
+    calibration_labels: StrPath | None = None,
+    calibration_examples: Text | None = None,
+    labels: StrPath | None = None,
+    format: Literal['idx', 'cifar10', 'cifar100', 'cifar100_coarse', 'png', 'npy'] | None = None,
+    examples: Text | None = None,
+    resize: Text | None = None,
+    keep: float | Sequence[float] = (0.8, 0.6),
+    methods: Text | Sequence[Text] = (),
+    no_controls: bool = False,
+    layers: Text | None = None,
+    roles: Text | Sequence[Text] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
+    seed: int = 0,
+    title: Text = 'Comparison of methods',
+    output: StrPath | None = None,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Compare methods of compression on a small network: every method at every size, with the dense network, random factors of the same size and rounded weights of the same bytes.
+
+    Cross-entropy and accuracy on the same images, with 95 % intervals of the difference from the dense network; parameters, multiply-adds, bytes and speed. A size that a method cannot have is reported, with the nearest. Run the same command again to resume.
+
+    Args:
+        net: A directory that train-net wrote, or a file that describes the layers and names their
+            weights.
+        calibration: Images to fit to, of the same format and size as --images; a tenth of them is for
+            validation.
+        calibration_labels: Their labels, as for --labels.
+        calibration_examples: Fit to these images only, as for --examples.
+        images: Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
+            PNG files for each class.
+        labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
+            images].
+        format: Format of the images [default: detected from the files].
+        examples: Use these images only: indices from zero such as `0-7999`.
+        resize: Resize the images to this height and width, such as `16,16`: area means, or linear
+            interpolation between pixels.
+        keep: Shares of parameters kept in the targeted layers.
+        methods: What is compared, with options in place of the standard ones: `svd,monarch:blocks=4`;
+            `all` adds the other kinds of operators, and those that are trained [default: closed forms,
+            and operators that few iterations fit].
+        no_controls: Leave out random factors and rounded weights.
+        layers: Layers to replace, counted from zero: `1`, `0,2`, `0-1` [default: all].
+        roles: Roles of linear layers to replace, such as conv in a network of images, or mixing in a
+            potential [default: all].
+        sites: Names of linear layers to replace: a glob such as `fc*`, or a regular expression after
+            `re:` [default: all].
+        ignore: Names of linear layers to leave unchanged: a glob or, after `re:`, a regular expression.
+        seed: Seed of random factors and initial parameters, and of the order of what is fitted to.
+        title: Title of the report.
+        output: Directory of the comparison [default: runs/compare-net- and its fingerprint].
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
 def select(
     model: Text,
     *,

@@ -237,6 +237,63 @@ def compress(
             silence.
     """
 
+def compare(
+    potential: Text,
+    *,
+    calibration: StrPath,
+    test: StrPath,
+    num_structures: int = 200,
+    units: Text | None = None,
+    energy_key: Text | None = None,
+    forces_key: Text | None = None,
+    keep: float | Sequence[float] = (0.8, 0.6),
+    methods: Text | Sequence[Text] = (),
+    no_controls: bool = False,
+    layers: Text | None = None,
+    roles: Text | Sequence[Text] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
+    seed: int = 0,
+    title: Text = 'Comparison of methods',
+    output: StrPath | None = None,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Compare methods of compression on a molecular potential: every method at every size, with the dense potential, random factors of the same size and rounded weights of the same bytes.
+
+    Of the interaction layers, those that mix channels and those that make filters of distances are replaced, by linear operators. Errors of forces and energies on the same structures, in single precision without tables, with 95 % intervals of the difference from the dense potential over structures; parameters, multiply-adds, bytes and speed. Run the same command again to resume.
+
+    Args:
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+            `model.safetensors`.
+        calibration: Structures in extended XYZ to fit to; their energies and forces are not read.
+        num_structures: Largest number of structures to fit to, drawn with the seed.
+        test: Structures with forces, and energies if available, on which potentials are scored.
+        units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
+        energy_key: Name of the energy in --test [default: REF_energy, energy and others, in this
+            order].
+        forces_key: Name of the forces in --test [default: REF_forces, forces and others, in this
+            order].
+        keep: Shares of parameters kept in the targeted layers.
+        methods: What is compared, with options in place of the standard ones: `svd,monarch:blocks=4`;
+            `all` adds the other kinds of operators, and those that are trained [default: closed forms,
+            and operators that few iterations fit].
+        no_controls: Leave out random factors and rounded weights.
+        layers: Layers to replace, counted from zero: `1`, `0,2`, `0-1` [default: all].
+        roles: Roles of linear layers to replace, such as conv in a network of images, or mixing in a
+            potential [default: all].
+        sites: Names of linear layers to replace: a glob such as `fc*`, or a regular expression after
+            `re:` [default: all].
+        ignore: Names of linear layers to leave unchanged: a glob or, after `re:`, a regular expression.
+        seed: Seed of random factors and initial parameters, and of the order of what is fitted to.
+        title: Title of the report.
+        output: Directory of the comparison [default: runs/molecule-compare- and its fingerprint].
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to report progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
 def bench(
     potential: Text,
     structures: Text,

@@ -64,6 +64,20 @@ fn default_validation() -> f64 {
 }
 
 impl ImageCalibration {
+    /// All images of a file or folder.
+    #[must_use]
+    pub fn new(images: ImageFiles) -> Self {
+        Self {
+            images,
+            format: None,
+            labels: None,
+            resize: None,
+            examples: None,
+            batch: default_batch(),
+            validation: default_validation(),
+        }
+    }
+
     /// The files, with all their images.
     #[must_use]
     pub fn source(&self) -> ImageSource {

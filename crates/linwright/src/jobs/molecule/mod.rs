@@ -1,6 +1,7 @@
 //! Verbs of molecular potentials.
 
 pub(crate) mod bench;
+pub(crate) mod compare;
 pub(crate) mod compress;
 pub(crate) mod convert;
 pub(crate) mod eval;

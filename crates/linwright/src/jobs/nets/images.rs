@@ -6,6 +6,7 @@ use linwright_data::Indices;
 use linwright_data::images::{ImageFiles, ImageFormat, ImageSource, Images};
 use linwright_nets::open_images;
 use linwright_run::shown;
+use linwright_study::recipe::ImageEvaluation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -55,18 +56,22 @@ impl ImageOptions {
         Ok(source)
     }
 
+    /// The images as those on which networks are scored.
+    ///
+    /// # Errors
+    /// [`Failure`] for a size or a list that cannot be read.
+    pub(in crate::jobs) fn evaluation(&self) -> Result<ImageEvaluation, Failure> {
+        let ImageSource { images, format, labels, resize, .. } = self.source()?;
+        let examples = chosen("--examples", self.examples.as_deref())?;
+        Ok(ImageEvaluation { images, format, labels, resize, examples })
+    }
+
     /// Reads the images.
     ///
     /// # Errors
     /// [`Failure`] for unusable files, missing labels and indices without an image.
     pub(in crate::jobs) fn read(&self) -> Result<Images, Failure> {
-        let examples = match &self.examples {
-            Some(list) => Some(
-                Indices::parse(list)
-                    .map_err(|why| Failure::usage(format!("--examples {}: {why}", shown(list))))?,
-            ),
-            None => None,
-        };
+        let examples = chosen("--examples", self.examples.as_deref())?;
         open_images("--images", &self.source()?, examples.as_ref()).map_err(|error| {
             let failure = Failure::from(error);
             // What is wrong in a recipe of a study is wrong in an option here.
@@ -76,4 +81,19 @@ impl ImageOptions {
             }
         })
     }
+}
+
+/// Indices of images of an option.
+///
+/// # Errors
+/// [`Failure`] for a list that cannot be read.
+pub(in crate::jobs) fn chosen(
+    option: &str,
+    list: Option<&str>,
+) -> Result<Option<Indices>, Failure> {
+    let read = |list: &str| {
+        let wrong = |why| Failure::usage(format!("{option} {}: {why}", shown(list)));
+        Indices::parse(list).map_err(wrong)
+    };
+    list.map(read).transpose()
 }

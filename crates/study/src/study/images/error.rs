@@ -22,7 +22,7 @@ pub enum ImageStudyError {
     },
     /// Images of another shape.
     #[error(
-        "{of}: images have {found}, the input of the network {expected}; give other images, or their size as {of}.resize"
+        "{of}: images have {found}, the input of the network {expected}; give other images, or this size as `resize`"
     )]
     Shape {
         /// Key of the recipe, or option.

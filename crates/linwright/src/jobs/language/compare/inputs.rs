@@ -2,6 +2,7 @@
 
 use super::Compare;
 use super::names::candidates;
+use crate::jobs::comparison::check_keeps;
 use crate::jobs::kit::source::{OpenModel, POCKET, open_model};
 use crate::jobs::kit::{Failure, Session};
 use crate::jobs::language::calibration::Calibration;
@@ -125,20 +126,8 @@ fn evaluation(job: &Compare) -> EvaluationOptions {
 
 /// Checks what needs no file.
 fn check(job: &Compare) -> Result<(), Failure> {
-    let wrong = job.keep.iter().find(|keep| !(**keep > 0.0 && **keep < 1.0));
-    if let Some(keep) = wrong {
-        return Err(Failure::usage(format!("--keep {keep}: expected shares between 0 and 1"))
-            .hint("the dense model is always in the table"));
-    }
-    if job.keep.is_empty() {
-        return Err(Failure::usage("--keep names no share").hint("give --keep 0.8,0.6"));
-    }
-    recovery::check_settings(job.recover, job.recover_rate)?;
-    let twice = (1..job.keep.len()).find(|at| job.keep[..*at].contains(&job.keep[*at]));
-    match twice {
-        Some(at) => Err(Failure::usage(format!("--keep names {} twice", job.keep[at]))),
-        None => Ok(()),
-    }
+    check_keeps(&job.keep)?;
+    Ok(recovery::check_settings(job.recover, job.recover_rate)?)
 }
 
 fn sites(job: &Compare) -> Result<SlotSet, Failure> {

@@ -1,16 +1,12 @@
 //! What is compared.
 
+use crate::jobs::comparison::names::{ALL, Lists, chosen, fields_of, slot_entry};
 use crate::jobs::kit::JobError;
 use crate::jobs::kit::terms::{Catalogue, Entry, Term, TermOf, Terms};
-use linwright_compress::MethodSpec;
 use linwright_lm::compare::Candidate;
 use linwright_lm::prune::PruneSpec;
-use linwright_ops::OpSpec;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use std::sync::LazyLock;
-
-/// Everything but controls.
-const ALL: &str = "all";
 
 /// Candidates of a comparison, and `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,33 +31,15 @@ impl Terms for Candidates {
 
 /// The options of a candidate: those of its method, and of its operator.
 fn entry(name: &'static str) -> Entry {
-    let candidate = Candidate::named(name);
-    let entry = Entry::new(name, candidate.as_ref().map_or_else(String::new, Candidate::summary));
-    let fields = |value: Value| match value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
-    let (entry, schemas) = match &candidate {
-        Some(Candidate::Sites(method)) => {
-            let entry = entry.with_standard(fields(json!(method)));
-            let operator = match method {
-                MethodSpec::Structured(own) => OpSpec::schema_of(own.operator.kind()),
-                _ => None,
-            };
-            let operator = operator.map(|schema| (schema, &["operator"][..]));
-            let own = MethodSpec::schema_of(method.id()).map(|schema| (schema, &[][..]));
-            (entry, operator.into_iter().chain(own).collect::<Vec<_>>())
-        }
+    match Candidate::named(name) {
         Some(Candidate::Pruned(spec)) => {
-            let own = PruneSpec::schema_of(spec.id()).map(|schema| (schema, &[][..]));
-            (entry.with_standard(fields(json!(spec))), own.into_iter().collect())
+            let summary = Candidate::Pruned(spec.clone()).summary();
+            let entry = Entry::new(name, summary).with_standard(fields_of(json!(spec)));
+            let own = PruneSpec::schema_of(spec.id());
+            own.iter().fold(entry, |entry, schema| entry.with_keys(schema, &[]))
         }
-        Some(Candidate::Rounded(_)) | None => (entry, Vec::new()),
-    };
-    let mut entry =
-        schemas.iter().fold(entry, |entry, (schema, path)| entry.with_keys(schema, path));
-    entry.keys.retain(|key| key.path != ["operator"]);
-    entry
+        Some(Candidate::Sites(_) | Candidate::Rounded(_)) | None => slot_entry(name),
+    }
 }
 
 /// The standard candidates, without controls.
@@ -77,34 +55,15 @@ pub(super) fn candidates(
     terms: &[CandidateTerm],
     with_controls: bool,
 ) -> Result<Vec<Candidate>, JobError> {
-    let controls = Candidate::controls();
-    let mut chosen: Vec<Term> = match terms.is_empty() {
-        true => Candidate::standard().into_iter().map(Term::of).collect(),
-        false => terms.iter().map(|term| term.0.clone()).collect(),
+    let all = Lists {
+        standard: Candidate::standard(),
+        names: Candidate::names(),
+        controls: Candidate::controls(),
     };
-    if chosen.iter().any(|term| term.name == ALL) {
-        // Options that are given stay.
-        chosen.retain(|term| !term.given.is_empty());
-        let own = Candidate::names().into_iter().filter(|name| !controls.contains(name));
-        let others: Vec<Term> =
-            own.filter(|name| chosen.iter().all(|t| t.name != *name)).map(Term::of).collect();
-        chosen.extend(others);
-    }
-    if with_controls {
-        chosen.extend(controls.into_iter().map(Term::of));
-    }
-    let mut unique: Vec<Term> = Vec::new();
-    for term in chosen {
-        match unique.iter().find(|other| other.name == term.name) {
-            None => unique.push(term),
-            Some(other) if *other == term || term.given.is_empty() => {}
-            Some(other) => {
-                return Err(JobError::new(format!("--methods: {other} and {term} are one row"))
-                    .hint("compare them in two directories, or give one of them"));
-            }
-        }
-    }
-    unique.iter().map(candidate).collect()
+    chosen(terms.iter().map(|term| term.0.clone()), &all, with_controls)?
+        .iter()
+        .map(candidate)
+        .collect()
 }
 
 fn candidate(term: &Term) -> Result<Candidate, JobError> {

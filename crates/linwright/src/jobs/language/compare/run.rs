@@ -3,7 +3,8 @@
 use super::Compare;
 use super::inputs::Inputs;
 use super::result::{BestOfComparison, CompareCost, CompareResult, SavedBest};
-use crate::jobs::kit::outcome::{apart, write_pages};
+use crate::jobs::comparison::write;
+use crate::jobs::kit::outcome::apart;
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, recipe_of, shards, store};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::saving::{SavedAs, Saving, write_beside};
@@ -16,11 +17,10 @@ use linwright_lm::LmError;
 use linwright_lm::compare::report::document;
 use linwright_lm::compare::{Asked, Compared, Work, asked, compare};
 use linwright_ops::Examples;
-use linwright_report::Document;
 use linwright_run::memory::peak_resident_bytes;
-use linwright_run::{Fingerprint, Measured, Monitor, RunDirectory, Store, state};
+use linwright_run::{Fingerprint, Measured, Monitor, RunDirectory, Store};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(super) fn run(job: &Compare, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     shards::output_of(session, job.output.as_deref())?;
@@ -198,14 +198,6 @@ fn finish(
     let page = write(output, &page, &kept)?;
     let blocks = result.blocks(&session.portable(page));
     Ok(Outcome::of(result).showing(blocks))
-}
-
-/// Writes `report.md`, `report.html` and `result.json`; gives the path of the page.
-fn write(directory: &Path, page: &Document, json: &Value) -> Result<PathBuf, Failure> {
-    let page = write_pages(page, directory)?;
-    // Last, so that it is there when all is.
-    state::write(&directory.join("result.json"), format!("{json:#}\n").as_bytes())?;
-    Ok(page)
 }
 
 /// The models with their parameters, and the cost of scoring them.

@@ -1,0 +1,135 @@
+//! Every method at every size on a molecular potential.
+
+mod result;
+
+use self::result::PotentialCompared;
+use crate::jobs::comparison::{self, Comparing, ComparisonOptions};
+use crate::jobs::kit::{Division, Failure, FailureKind, Job, Outcome, OutputPath, Session, bounds};
+use linwright_report::ReportKind;
+use linwright_run::Monitor;
+use linwright_study::recipe::{StructureCalibration, StructureEvaluation};
+use linwright_study::{MoleculeStudyError, MoleculeTrial, StructureNames, StudiedPotential};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Every method at every size on a molecular potential, with controls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MoleculeCompare {
+    /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+    /// `model.safetensors`.
+    #[schemars(extend("x-positional" = true))]
+    pub potential: String,
+    /// Structures in extended XYZ to fit to; their energies and forces are not read.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
+    pub calibration: PathBuf,
+    /// Largest number of structures to fit to, drawn with the seed.
+    #[schemars(range(min = 2, max = bounds::EXAMPLES))]
+    pub num_structures: usize,
+    /// Structures with forces, and energies if available, on which potentials are scored.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
+    pub test: PathBuf,
+    /// Units of the structures, such as `kcal/mol,A` [default: those of the model].
+    #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
+    pub units: Option<String>,
+    /// Name of the energy in --test [default: REF_energy, energy and others, in this order].
+    #[schemars(extend("x-value" = "NAME"))]
+    pub energy_key: Option<String>,
+    /// Name of the forces in --test [default: REF_forces, forces and others, in this order].
+    #[schemars(extend("x-value" = "NAME"))]
+    pub forces_key: Option<String>,
+    /// What is compared.
+    #[serde(flatten)]
+    pub comparison: ComparisonOptions,
+    /// Directory of the comparison [default: runs/molecule-compare- and its fingerprint].
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
+}
+
+impl Default for MoleculeCompare {
+    fn default() -> Self {
+        Self {
+            potential: String::new(),
+            calibration: PathBuf::new(),
+            num_structures: 200,
+            test: PathBuf::new(),
+            units: None,
+            energy_key: None,
+            forces_key: None,
+            comparison: ComparisonOptions::default(),
+            output: None,
+        }
+    }
+}
+
+impl Job for MoleculeCompare {
+    const VERB: &str = "molecule-compare";
+    const ABOUT: &str = "Compare methods of compression on a molecular potential: every method at \
+        every size, with the dense potential, random factors of the same size and rounded weights \
+        of the same bytes.\n\n\
+        Of the interaction layers, those that mix channels and those that make filters of distances \
+        are replaced, by linear operators. Errors of forces and energies on the same structures, in \
+        single precision without tables, with 95 % intervals of the difference from the dense \
+        potential over structures; parameters, multiply-adds, bytes and speed. Run the same command \
+        again to resume.";
+    const DIVISION: Division = Division::Merged;
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<PotentialCompared>()];
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        vec![PathBuf::from(&self.potential), self.calibration.clone(), self.test.clone()]
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        let candidates = self.comparison.linear_candidates()?;
+        session.step(&format!("loading {}", self.potential));
+        let potential = StudiedPotential::open(Path::new(&self.potential))?;
+        potential.model.checkpoint.notes.iter().for_each(|note| session.note(note));
+        session.step("reading the structures");
+        let (fitted, scored) = (self.fitted(), self.scored());
+        let names = StructureNames { calibration: "--calibration", eval: "--test" };
+        let trial = MoleculeTrial::new(&potential, &fitted, &scored, names).map_err(of_options)?;
+        let comparing = Comparing {
+            job: self,
+            options: &self.comparison,
+            output: self.output.as_deref(),
+            candidates,
+            trial: &trial,
+            name: session.portable(&self.potential),
+            scored_sha256: trial.scored_sha256(),
+            notes: trial.notes().to_vec(),
+        };
+        comparison::run(&comparing, PotentialCompared::from, session)
+    }
+}
+
+impl MoleculeCompare {
+    /// The structures to fit to.
+    fn fitted(&self) -> StructureCalibration {
+        StructureCalibration {
+            sample: Some(self.num_structures),
+            units: self.units.clone(),
+            ..StructureCalibration::new(&self.calibration)
+        }
+    }
+
+    /// The structures to score on.
+    fn scored(&self) -> StructureEvaluation {
+        StructureEvaluation {
+            structures: self.test.clone(),
+            examples: None,
+            units: self.units.clone(),
+            energy_key: self.energy_key.clone(),
+            forces_key: self.forces_key.clone(),
+        }
+    }
+}
+
+/// Errors of a study's recipe are reported as errors of an option here.
+fn of_options(error: MoleculeStudyError) -> Failure {
+    let failure = Failure::from(error);
+    match failure.kind() {
+        FailureKind::Recipe => Failure::usage(failure.message()),
+        _ => failure,
+    }
+}

@@ -1,0 +1,110 @@
+//! Every method at every size on a small network.
+
+mod result;
+
+use self::result::NetCompared;
+use crate::jobs::comparison::{self, Comparing, ComparisonOptions};
+use crate::jobs::kit::{Division, Failure, FailureKind, Job, Outcome, OutputPath, Session};
+use crate::jobs::nets::images::{ImageOptions, chosen};
+use linwright_data::images::ImageFiles;
+use linwright_nets::{Net, OpenedNet};
+use linwright_report::ReportKind;
+use linwright_run::Monitor;
+use linwright_study::recipe::ImageCalibration;
+use linwright_study::{ImageNames, ImageStudyError, ImageTrial};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Every method at every size on a small network, with controls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CompareNet {
+    /// A directory that train-net wrote, or a file that describes the layers and names their
+    /// weights.
+    #[schemars(extend("x-positional" = true))]
+    pub net: String,
+    /// Images to fit to, of the same format and size as --images; a tenth of them is for
+    /// validation.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
+    pub calibration: PathBuf,
+    /// Their labels, as for --labels.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    pub calibration_labels: Option<PathBuf>,
+    /// Fit to these images only, as for --examples.
+    #[schemars(extend("x-value" = "LIST"))]
+    pub calibration_examples: Option<String>,
+    /// The images on which networks are scored.
+    #[serde(flatten)]
+    pub images: ImageOptions,
+    /// What is compared.
+    #[serde(flatten)]
+    pub comparison: ComparisonOptions,
+    /// Directory of the comparison [default: runs/compare-net- and its fingerprint].
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
+}
+
+impl Job for CompareNet {
+    const VERB: &str = "compare-net";
+    const ABOUT: &str = "Compare methods of compression on a small network: every method at every \
+        size, with the dense network, random factors of the same size and rounded weights of the \
+        same bytes.\n\n\
+        Cross-entropy and accuracy on the same images, with 95 % intervals of the difference from \
+        the dense network; parameters, multiply-adds, bytes and speed. A size that a method cannot \
+        have is reported, with the nearest. Run the same command again to resume.";
+    const DIVISION: Division = Division::Merged;
+    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<NetCompared>()];
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.net), self.calibration.clone()];
+        inputs.extend(self.calibration_labels.clone());
+        inputs.extend(self.images.inputs());
+        inputs
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        let candidates = self.comparison.candidates()?;
+        let (source, eval) = (self.calibration()?, self.images.evaluation()?);
+        session.step(&format!("loading {}", self.net));
+        let OpenedNet { net, hash } = Net::open(Path::new(&self.net))?;
+        session.step("reading the images");
+        let names = ImageNames { calibration: "--calibration", eval: "--images" };
+        let trial = ImageTrial::new(&net, &hash, &source, &eval, names).map_err(of_options)?;
+        let comparing = Comparing {
+            job: self,
+            options: &self.comparison,
+            output: self.output.as_deref(),
+            candidates,
+            trial: &trial,
+            name: session.portable(&self.net),
+            scored_sha256: trial.scored_sha256(),
+            notes: trial.notes().to_vec(),
+        };
+        comparison::run(&comparing, NetCompared::from, session)
+    }
+}
+
+impl CompareNet {
+    /// The images to fit to.
+    fn calibration(&self) -> Result<ImageCalibration, Failure> {
+        let eval = self.images.evaluation()?;
+        let list = self.calibration_examples.as_deref();
+        Ok(ImageCalibration {
+            format: eval.format,
+            labels: self.calibration_labels.clone().map(ImageFiles::One),
+            resize: eval.resize,
+            examples: chosen("--calibration-examples", list)?,
+            ..ImageCalibration::new(ImageFiles::One(self.calibration.clone()))
+        })
+    }
+}
+
+/// What is wrong in a recipe of a study is wrong in an option here.
+fn of_options(error: ImageStudyError) -> Failure {
+    let failure = Failure::from(error);
+    match failure.kind() {
+        FailureKind::Recipe => Failure::usage(failure.message()),
+        _ => failure,
+    }
+}
