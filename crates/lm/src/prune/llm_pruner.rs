@@ -24,7 +24,7 @@ use linwright_ops::{Dense, LinearSlot, Network, Op, SiteId, Sites};
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
 use quota::Quota;
-use sampled::{Members, by_loss, by_weights, examples};
+use sampled::{Examples, Members, by_loss, by_weights, examples};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +253,7 @@ impl LlmPruner {
             let widths = widths(original, &quota.branches, &left);
             let model = original.keep_widths(&widths).map_err(PruneError::from)?;
             let importance =
-                self.importance(&model, quota, problem, key.fold_index(step as u64))?;
+                self.importance(&model, quota, problem, key.fold_index(step as u64), monitor)?;
             let picked = match self.global {
                 true => quota.pick_global(&importance, step, steps)?,
                 false => quota.pick_local(&importance, step, steps)?,
@@ -295,13 +295,14 @@ impl LlmPruner {
         quota: &Quota,
         problem: &PruneProblem<'_>,
         key: RngKey,
+        monitor: &mut dyn Monitor,
     ) -> Result<Vec<Vec<f64>>, LmError> {
         let sites: BTreeSet<SiteId> =
             quota.branches.iter().flat_map(|b| &b.slots).map(|(site, _)| site.clone()).collect();
         let members = if self.criterion.needs_gradients() {
             let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
             let examples = examples(windows, self.sample, key);
-            by_loss(self.criterion, model, &sites, &examples)?
+            by_loss(self.criterion, model, &sites, Examples::of(&examples), monitor)?
         } else {
             by_weights(self.criterion, model, &sites)
         };

@@ -2,13 +2,19 @@
 
 use super::Sample;
 use super::salience::{Criterion, LossGradients};
-use linwright_model::{Batch, ModelError, Role, Transformer, Windows};
+use crate::LmError;
+use linwright_compress::CompressError;
+use linwright_model::{Batch, Role, Transformer, Windows};
 use linwright_ops::{
     CrossEntropy, Differentiable, LinearSlot, Probe, Seen, SeenGradient, SiteId, Sites,
 };
+use linwright_run::Monitor;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::{Mat, MatRef, RngKey};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Most tokens of a batch: a backward pass has the activations of all in memory.
+const BATCH_TOKENS: usize = 4096;
 
 /// Importance of the rows of input projections and of the columns of output projections.
 pub(super) type Members = BTreeMap<SiteId, Vec<f64>>;
@@ -44,21 +50,47 @@ pub(super) fn by_weights(
     slots.map(|slot| (slot.id().clone(), member(criterion, slot, None))).collect()
 }
 
-/// Importance of rows and columns of these sites on examples of equal length, whose labels are
-/// their next tokens.
+/// Examples of equal length, and how many of them go through the model at once.
+#[derive(Clone, Copy)]
+pub(super) struct Examples<'a> {
+    pub(super) all: &'a [&'a [u32]],
+    pub(super) at_once: usize,
+}
+
+impl<'a> Examples<'a> {
+    /// As many at once as [`BATCH_TOKENS`] allow.
+    pub(super) fn of(all: &'a [&'a [u32]]) -> Self {
+        let tokens = all.first().map_or(1, |example| example.len().max(1));
+        Self { all, at_once: (BATCH_TOKENS / tokens).max(1) }
+    }
+}
+
+/// Importance of rows and columns of these sites on examples, whose labels are their next tokens.
 pub(super) fn by_loss(
     criterion: Criterion,
     model: &Transformer,
     sites: &BTreeSet<SiteId>,
-    examples: &[&[u32]],
-) -> Result<Members, ModelError> {
-    let batch = Batch::new(examples);
-    let targets = batch.next_tokens();
+    examples: Examples<'_>,
+    monitor: &mut dyn Monitor,
+) -> Result<Members, LmError> {
     let slots = model.slots().into_iter().filter(|slot| sites.contains(slot.id()));
     let slots = slots.map(|slot| (slot.id(), slot)).collect();
-    let examples = examples.len();
-    let mut probe = Summing { criterion, slots, examples, members: Members::new() };
-    model.loss_to_slots(&batch, &mut CrossEntropy::mean(&targets), &mut probe)?;
+    let batches = examples.all.chunks(examples.at_once);
+    let (count, total) = (batches.len(), examples.all.len());
+    let mut probe = Summing { criterion, slots, total, ..Summing::default() };
+    for (at, texts) in batches.enumerate() {
+        if monitor.interrupted() {
+            return Err(CompressError::Interrupted.into());
+        }
+        let batch = Batch::new(texts);
+        let targets = batch.next_tokens();
+        probe.batch = texts.len();
+        probe.is_last = at + 1 == count;
+        model.loss_to_slots(&batch, &mut CrossEntropy::mean(&targets), &mut probe)?;
+        if count > 1 {
+            monitor.progress(at as u64 + 1, count as u64);
+        }
+    }
     Ok(probe.members)
 }
 
@@ -75,13 +107,37 @@ fn member(
     }
 }
 
-/// Sums saliences in the backward pass, so that only one gradient of a weight is in memory.
+/// Takes saliences in the backward pass of the last batch. If it is the only one, one gradient of a
+/// weight is in memory at a time.
+#[derive(Default)]
 struct Summing<'a> {
     criterion: Criterion,
     slots: BTreeMap<&'a SiteId, &'a LinearSlot>,
-    /// Number of examples of the batch.
-    examples: usize,
+    /// Examples of the batch and of all batches.
+    batch: usize,
+    total: usize,
+    is_last: bool,
+    /// Sums over the batches before.
+    sums: BTreeMap<SiteId, Gradients>,
     members: Members,
+}
+
+/// Gradient of the mean loss, and mean of the squared gradients of single examples.
+struct Gradients {
+    mean: Mat<f32>,
+    squares: Option<Mat<f32>>,
+}
+
+impl Gradients {
+    fn add(&mut self, other: &Self) {
+        let add = |sums: &mut Mat<f32>, other: &Mat<f32>| {
+            sums.data_mut().iter_mut().zip(other.data()).for_each(|(sum, own)| *sum += own);
+        };
+        add(&mut self.mean, &other.mean);
+        if let (Some(sums), Some(other)) = (&mut self.squares, &other.squares) {
+            add(sums, other);
+        }
+    }
 }
 
 impl Probe for Summing<'_> {
@@ -101,23 +157,33 @@ impl Probe for Summing<'_> {
 
     fn on_backward(&mut self, site: &SiteId, seen: SeenGradient<'_>) {
         let (Some(slot), Some(x)) = (self.slots.get(site), seen.x) else { return };
-        let mean = weight_gradient(x, seen.dy);
+        // The loss of a batch is the mean over its examples, theirs that over their own tokens.
+        let (batch, total) = (self.batch as f32, self.total as f32);
+        let mut mean = weight_gradient(x, seen.dy);
+        mean.data_mut().iter_mut().for_each(|own| *own *= batch / total);
         let squares = self.criterion.needs_squares().then(|| {
             let mut squares = Mat::zeros(mean.rows(), mean.cols());
             for example in seen.examples {
                 let (start, count) = (example.rows.start, example.rows.len());
                 let [x, dy] = [x, seen.dy].map(|mat| mat.rows_range(start, count));
                 let own = weight_gradient(x, dy);
-                // The loss is the mean over the examples, theirs that over their own tokens.
-                let scale = self.examples as f32;
+                let scale = batch * (batch / total);
                 for (sum, own) in squares.data_mut().iter_mut().zip(own.data()) {
                     *sum += scale * own * own;
                 }
             }
             squares
         });
-        let squares = squares.as_ref().map(Mat::view);
-        let gradients = LossGradients { mean: mean.view(), squares };
+        let mut gradients = Gradients { mean, squares };
+        if let Some(before) = self.sums.remove(site) {
+            gradients.add(&before);
+        }
+        if !self.is_last {
+            self.sums.insert(site.clone(), gradients);
+            return;
+        }
+        let squares = gradients.squares.as_ref().map(Mat::view);
+        let gradients = LossGradients { mean: gradients.mean.view(), squares };
         let member = member(self.criterion, slot, Some(gradients));
         self.members.insert(site.clone(), member);
     }

@@ -198,7 +198,11 @@ fn gradients_are_those_of_the_mean_loss_and_of_each_example() {
         };
         (at(0.02) - at(-0.02)) / 0.04
     };
-    let members = |criterion| by_loss(criterion, &model, &sites, &text).expect("finite");
+    let in_batches = |criterion, at_once| {
+        let examples = sampled::Examples { all: &text, at_once };
+        by_loss(criterion, &model, &sites, examples, &mut Silent).expect("finite")
+    };
+    let members = |criterion| in_batches(criterion, 2);
     let rows = &members(Criterion::Vectorize)[&site];
     for (row, found) in rows.iter().enumerate().take(4) {
         let expected = slope(&text, row, None).abs();
@@ -210,6 +214,13 @@ fn gradients_are_those_of_the_mean_loss_and_of_each_example() {
         |text: &[&[u32]]| -> f64 { (0..16).map(|col| slope(text, 0, Some(col)).powi(2)).sum() };
     let expected = 0.5 * (of_example(&text[..1]) + of_example(&text[1..]));
     assert!((second[0] - expected).abs() < 0.02 * expected, "{} not {expected}", second[0]);
+    // Batches change what is in memory, not the importance.
+    for criterion in [Criterion::Vectorize, Criterion::ParamSecond] {
+        let (whole, parts) = (members(criterion), in_batches(criterion, 1));
+        for (whole, part) in whole[&site].iter().zip(&parts[&site]) {
+            assert!((whole - part).abs() < 1e-5 * whole.abs(), "{part}, not {whole}");
+        }
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub struct MoleculeCompare {
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub calibration: PathBuf,
     /// Largest number of structures to fit to, drawn with the seed.
-    #[schemars(range(min = 2, max = bounds::EXAMPLES))]
+    #[schemars(range(min = 2, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub num_structures: usize,
     /// Structures with forces, and energies if available, on which potentials are scored.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]

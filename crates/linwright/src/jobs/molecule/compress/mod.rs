@@ -54,7 +54,7 @@ pub struct MoleculeCompress {
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub calibration: Option<PathBuf>,
     /// Largest number of structures to fit to, drawn with the seed.
-    #[schemars(range(min = 2, max = bounds::EXAMPLES))]
+    #[schemars(range(min = 2, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub num_structures: usize,
     /// Train all parameters of the potential afterwards for this many steps on the energies and
     /// forces of --calibration, of which a twentieth is held out to choose the best step.
