@@ -210,10 +210,11 @@ fn every_model_is_trained_alike_and_methods_take_their_options() {
     ));
     let (equal, divided) = (&cells(&plain)[1].2, &cells(&divided)[0].2);
     assert_ne!(value(equal), value(divided));
-    let planned = w.ok_json(&format!("{line} --recover 8 --dry-run"));
+    let planned = w.ok_json(&format!("{line} --recover 8000 --dry-run"));
     let seconds = planned["fit_seconds"].as_array().unwrap();
     let known = |at: usize| seconds[at].as_f64().is_some_and(|seconds| seconds > 0.0);
-    // Pruning and rounding have no estimate.
+    // Pruning and rounding have no estimate. Measured speeds differ from run to run, so the
+    // recovery is a long one.
     assert_eq!(
         [known(0), known(1), known(2), known(3), known(4)],
         [true, false, false, true, false]
