@@ -5,6 +5,7 @@ The command line answers old options from the same file. One object, all parts o
     "options":  {"VERB --old": "--new", "--old": "--new"}, a verb's own entry before that of all verbs.
                 "--new:key" is a key of the argument of --new (`--epochs 16` is `--method NAME:epochs=16`),
                 "--new:key=value" the same for a switch, "--new=value" a value for a switch, null is gone.
+                "--new::key" is a key of an argument without a name (`--window 9` is `--new window=9`).
     "commands": [[old arguments], [new arguments]] for what is no plain renaming. Each option of the old
                 ones is looked for with what follows it; `{name}` is any argument or any part of one.
     "keys":     {"old": "new"} wherever it is a key of a result, or {".best.size": ".best.keep"} from the
@@ -209,13 +210,15 @@ class Names:
     @staticmethod
     def _set(args, option, settings):
         """Adds keys to the value of an option; one that the command lacks stays without a name."""
+        unnamed = settings[0].startswith(":")
+        settings = [setting.removeprefix(":") for setting in settings]
         for at, arg in enumerate(args):
             name, equals, _ = arg.partition("=")
             if name == option and (equals or at + 1 < len(args)):
                 place = at if equals else at + 1
-                args[place] += ("," if ":" in args[place] else ":") + ",".join(settings)
+                args[place] += ("," if unnamed or ":" in args[place] else ":") + ",".join(settings)
                 return
-        args += [option, ":" + ",".join(settings)]
+        args += [option, ("" if unnamed else ":") + ",".join(settings)]
 
     @staticmethod
     def _replaced(args, old, new):

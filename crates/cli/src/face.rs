@@ -258,7 +258,9 @@ mod tests {
     fn term(catalogue: &Catalogue) -> String {
         let with_number = catalogue.entries.iter().rev().find_map(|entry| {
             let is_number = |key: &&Key| matches!(key.kind, ValueKind::Integer { .. });
-            Some(format!("{}:{}=3", entry.name, entry.keys.iter().find(is_number)?.name))
+            let key = &entry.keys.iter().find(is_number)?.name;
+            let before = if entry.name.is_empty() { "" } else { ":" };
+            Some(format!("{}{before}{key}=3", entry.name))
         });
         with_number.unwrap()
     }
@@ -436,7 +438,7 @@ mod tests {
     fn wrong_values_name_their_option() {
         for (given, expected) in [
             (["--size=rate=nan", "--layers=1"], "expected keep=SHARE, rank=N"),
-            (["--max-length=1", "--layers=1"], "expected a whole number from 2 to 16777216"),
+            (["--evaluation=max_length=1", "--layers=1"], "expected a whole number from 2 to 16777216"),
             (["--batch-size=none", "--layers=1"], "--batch-size is \"none\": expected auto"),
             (["--intervention=none", "--layers=1"], "possible values: rank-reduction"),
             (["--cache=a", "--no-cache"], "cannot be used with"),

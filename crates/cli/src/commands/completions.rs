@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
-use linwright::jobs::{Candidates, Catalogue, Key, Methods, Terms};
+use linwright::jobs::{Candidates, Catalogue, Evaluation, Key, Methods, Terms};
 use linwright::ops::OpSpec;
 use serde_json::json;
 
@@ -45,8 +45,10 @@ fn with_terms(arg: Arg, catalogue: &Catalogue) -> Arg {
         return arg;
     }
     let words = catalogue.entries.iter().flat_map(|entry| {
-        let of_key = |key: &Key| format!("{}:{}=", entry.name, key.name);
-        std::iter::once(entry.name.to_owned()).chain(entry.keys.iter().map(of_key))
+        let before = if entry.name.is_empty() { String::new() } else { format!("{}:", entry.name) };
+        let of_key = move |key: &Key| format!("{before}{}=", key.name);
+        let name = (!entry.name.is_empty()).then(|| entry.name.to_owned());
+        name.into_iter().chain(entry.keys.iter().map(of_key))
     });
     arg.value_parser(PossibleValuesParser::new(words))
 }
@@ -61,6 +63,7 @@ fn with_names(command: Command) -> Command {
         "tasks" => arg.value_parser(PossibleValuesParser::new(ls::tasks().map(|(name, _)| name))),
         "method" => with_terms(arg, Methods::catalogue()),
         "methods" => with_terms(arg, Candidates::catalogue()),
+        "evaluation" => with_terms(arg, Evaluation::catalogue()),
         _ => arg,
     });
     command.mut_subcommands(with_names)

@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::evaluate::entries;
-use linwright::jobs::{Catalogue, Entry, Key, Methods, Terms, VERBS, plain_value};
+use linwright::jobs::{Catalogue, Entry, Evaluation, Key, Methods, Terms, VERBS, plain_value};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use linwright::recipes::PRESETS;
@@ -40,6 +40,8 @@ enum What {
     Methods,
     /// Evaluation tasks.
     Tasks,
+    /// Keys of `--evaluation`.
+    Evaluation,
     /// Model families that Linwright loads.
     Families,
     /// Built-in recipes.
@@ -62,6 +64,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             let all = Methods::catalogue().entries.iter();
             all.map(|method| (method.name.to_owned(), method.summary.clone())).collect()
         }
+        What::Evaluation => return options(Evaluation::catalogue(), "", shared),
         What::Tasks => tasks().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         What::Families => FAMILIES
             .iter()
@@ -136,7 +139,8 @@ fn at(kind: &str, shape: Shape) -> Value {
 /// The options of a value of a catalogue.
 fn options(catalogue: &Catalogue, name: &str, shared: &Shared) -> Result<(), Failure> {
     let term = catalogue.read(name).map_err(Failure::usage)?;
-    let Some(Entry { name, summary, keys, .. }) = catalogue.entry(term.name) else {
+    let title = if name.is_empty() { catalogue.what } else { name };
+    let Some(Entry { summary, keys, .. }) = catalogue.entry(term.name) else {
         return Err(Failure::usage(format!("there is no {} {name}", catalogue.what)));
     };
     if shared.json {
@@ -147,7 +151,7 @@ fn options(catalogue: &Catalogue, name: &str, shared: &Shared) -> Result<(), Fai
             })
         };
         let keys: Vec<Value> = keys.iter().map(key).collect();
-        return print_json(&json!({ "name": name, "about": summary, "options": keys }));
+        return print_json(&json!({ "name": title, "about": summary, "options": keys }));
     }
     let default = |key: &Key| match &key.default {
         Value::Null => "-".to_owned(),
@@ -156,7 +160,7 @@ fn options(catalogue: &Catalogue, name: &str, shared: &Shared) -> Result<(), Fai
     let row =
         |key: &Key| vec![key.name.clone(), key.kind.expected(), default(key), key.help.clone()];
     let rows: Vec<Vec<String>> = keys.iter().map(row).collect();
-    print(&format!("{name}: {summary}\n"))?;
+    print(&format!("{title}: {summary}\n"))?;
     match rows.is_empty() {
         true => print("it has no options"),
         false => print(&table(&["option", "value", "default", ""], &rows)),

@@ -38,6 +38,7 @@ pub use language::cuts::CutOptions;
 pub use language::evaluation::EvaluationOptions;
 pub use language::form::SavedForm;
 pub use language::generate::{Continuation, Continuations, Finish, Generate, Prompted};
+pub use language::judging::Evaluation;
 pub use language::precision::PrecisionOptions;
 pub use language::sampling::{SamplingOptions, Writer, end_tokens};
 pub use language::slots::{RoleName, SlotOptions};
@@ -61,11 +62,12 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
 /// Catalogues of terms.
-pub(crate) static CATALOGUES: [NamedCatalogue; 4] = [
+pub(crate) static CATALOGUES: [NamedCatalogue; 5] = [
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
     (SlotCandidates::NAME, SlotCandidates::catalogue),
+    (Evaluation::NAME, Evaluation::catalogue),
 ];
 
 /// Groups of commands.

@@ -118,9 +118,13 @@ fn value_of(field: &Field) -> String {
         Kind::Text if field.is_place() => "place below the directory of the run".to_owned(),
         Kind::Text if field.is_path => "path".to_owned(),
         Kind::Text => "text".to_owned(),
-        Kind::Term(catalogue) => {
-            format!("a {} with its options: {}", catalogue.what, names(catalogue))
-        }
+        Kind::Term(catalogue) => match catalogue.unnamed() {
+            Some(entry) => {
+                let keys = entry.keys.iter().map(|key| format!("`{}`", key.name));
+                format!("keys with values: {}", keys.collect::<Vec<_>>().join(", "))
+            }
+            None => format!("a {} with its options: {}", catalogue.what, names(catalogue)),
+        },
         Kind::Named(names) => {
             let names: Vec<String> = names.iter().map(|name| format!("`{}`", name.name)).collect();
             names.join(", ")

@@ -93,6 +93,20 @@ impl Name {
         Self { name: name.to_owned(), others: Vec::new(), help: None }
     }
 
+    /// The names of the list of a schema; none if it has no list.
+    pub(super) fn all_of(schema: &Value) -> Vec<Self> {
+        let list = |name: &str| schema.get(name).and_then(Value::as_array);
+        let (names, others, helps) = (list("enum"), list(OTHER_NAMES), list(HELP));
+        let name = |(index, name): (usize, &str)| Self {
+            name: name.to_owned(),
+            others: words(others.and_then(|others| others.get(index))),
+            help: helps.and_then(|helps| helps.get(index)?.as_str()).map(str::to_owned),
+        };
+        // An option that may be absent has null besides its names.
+        let names = names.into_iter().flatten().filter_map(Value::as_str);
+        names.enumerate().map(name).collect()
+    }
+
     pub(crate) fn with_others(mut self, others: &[&str]) -> Self {
         self.others = others.iter().map(|&other| other.to_owned()).collect();
         self
@@ -173,17 +187,8 @@ impl Kind {
         if let Some(catalogue) = schema.get(TERM).and_then(Value::as_str).and_then(catalogue) {
             return Self::Term(catalogue);
         }
-        if let Some(Value::Array(names)) = schema.get("enum") {
-            let others = schema.get(OTHER_NAMES).and_then(Value::as_array);
-            let helps = schema.get(HELP).and_then(Value::as_array);
-            let name = |(index, name): (usize, &str)| Name {
-                name: name.to_owned(),
-                others: words(others.and_then(|others| others.get(index))),
-                help: helps.and_then(|helps| helps.get(index)?.as_str()).map(str::to_owned),
-            };
-            // An option that may be absent has null besides its names.
-            let names = names.iter().filter_map(Value::as_str);
-            return Self::Named(names.enumerate().map(name).collect());
+        if schema.contains_key("enum") {
+            return Self::Named(Name::all_of(&Value::Object(schema.clone())));
         }
         let types = match schema.get("type") {
             Some(Value::Array(types)) => types.iter().find_map(Value::as_str),
@@ -217,9 +222,7 @@ impl Kind {
                 format!("a number from {} to {}", bound_text(*min), bound_text(*max))
             }
             Self::Text => "text".to_owned(),
-            Self::Term(catalogue) => {
-                format!("NAME or NAME:key=value,..., with the name of a {}", catalogue.what)
-            }
+            Self::Term(catalogue) => catalogue.expected(),
             Self::Named(names) => {
                 let names: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
                 format!("one of {}", names.join(", "))

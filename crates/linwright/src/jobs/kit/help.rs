@@ -55,6 +55,7 @@ const HEADINGS: [(&str, &[&str]); 4] = [
             "bos",
             "chat_template_args",
             "date",
+            "evaluation",
             "fewshot_as_multiturn",
             "fewshot_seed",
             "join",

@@ -204,7 +204,7 @@ mod tests {
         for other in [
             json!({"model": "m", "size": "rate=9.9, 8", "roles": "q-proj", "layers": 3, "task": []}),
             json!({"model": "m", "size": {"rate": [9.9, 8]}, "roles": "q_proj", "layers": "3", "no-share": false}),
-            json!({"model": "m", "size": ["rate=9.9,8"], "roles": "q_proj", "layers": "3", "fewshot_as_multiturn": false}),
+            json!({"model": "m", "size": ["rate=9.9,8"], "roles": "q_proj", "layers": "3", "evaluation": "fewshot_as_multiturn=false"}),
         ] {
             assert_eq!(sweep(&other).unwrap(), job, "{other}");
         }
@@ -218,9 +218,10 @@ mod tests {
 
     #[test]
     fn an_empty_list_needs_nothing() {
-        let job = sweep(&json!({"model": "m", "more_texts": []})).unwrap();
+        let job = sweep(&json!({"model": "m", "evaluation": {"more_texts": []}})).unwrap();
         assert!(job.evaluation.more_texts.is_empty() && job.evaluation.text.is_none());
-        let error = sweep(&json!({"model": "m", "more_texts": ["a.txt"]})).unwrap_err();
+        let error =
+            sweep(&json!({"model": "m", "evaluation": {"more_texts": ["a.txt"]}})).unwrap_err();
         assert!(error.contains("needs text"), "{error}");
     }
 
@@ -247,13 +248,16 @@ mod tests {
                 json!({"model": "m", "size": "rate=10.5"}),
                 "rate is 10.5, expected a number from 0 to 10",
             ),
-            (json!({"model": "m", "max_length": 1}), "expected a whole number from 2"),
+            (json!({"model": "m", "evaluation": "max_length=1"}), "expected a whole number from 2"),
             (json!({"model": "m", "no_share": "yes"}), "no_share is \"yes\", expected true or"),
             (json!({"model": "m", "storage": "tape"}), "expected one of auto, factored, dense"),
             (json!({"model": "m", "data": "file"}), "data is \"file\": expected TASK=FILE"),
             (json!({"model": "m", "no_share": true, "no-share": true}), "no_share is given twice"),
             (json!({"model": "m", "cache": "a", "no_cache": true}), "cache cannot be used with"),
-            (json!({"model": "m", "fewshot_as_multiturn": true}), "needs apply_chat_template"),
+            (
+                json!({"model": "m", "evaluation": {"fewshot_as_multiturn": true}}),
+                "needs apply_chat_template",
+            ),
         ] {
             let error = sweep(&options).unwrap_err();
             assert!(error.contains(expected), "{options}: {error}");

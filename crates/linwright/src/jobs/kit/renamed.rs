@@ -68,8 +68,13 @@ fn with_words(arguments: &str) -> String {
         .fold(plain, |text, pair| text + &pair[0].to_uppercase() + pair.get(1).unwrap_or(&""))
 }
 
-/// What is typed for `--new`, `--new:key`, `--new:key=value`, `--new=value`.
+/// What is typed for `--new`, `--new:key`, `--new:key=value`, `--new=value`, and `--new::key` or
+/// `--new::key=value` of an argument without a name.
 fn typed(new: &str) -> String {
+    if let Some((flag, key)) = new.split_once("::") {
+        let value = if key.contains('=') { "" } else { "=VALUE" };
+        return format!("{flag} {key}{value}");
+    }
     match (new.split_once(':'), new.split_once('=')) {
         (Some((flag, key)), Some(_)) => format!("{flag} NAME:{key}"),
         (Some((flag, key)), None) => format!("{flag} NAME:{key}=VALUE"),

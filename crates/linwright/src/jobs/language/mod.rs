@@ -14,6 +14,7 @@ pub(crate) mod form;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod inspect;
+pub(in crate::jobs) mod judging;
 pub(crate) mod laser;
 pub(crate) mod offload;
 pub(crate) mod plan;

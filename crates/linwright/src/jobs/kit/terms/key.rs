@@ -3,7 +3,7 @@
 use super::text;
 use crate::jobs::kit::{Name, bound_text, parse_layers};
 use linwright_run::shown;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// An option of a term.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +47,10 @@ pub enum ValueKind {
     Integers,
     /// Text.
     Text,
+    /// Text that may hold an object in JSON, or the object.
+    Json,
+    /// Texts: `[a.txt,b.txt]`, or one of them.
+    Texts,
     /// Anything else, in YAML.
     Any,
 }
@@ -77,6 +81,8 @@ impl ValueKind {
             Self::Named(names) => format!("one of {}", words(names)),
             Self::Integers => "whole numbers such as [0,3] or 0-3".to_owned(),
             Self::Text => "text".to_owned(),
+            Self::Json => "text, or an object in JSON".to_owned(),
+            Self::Texts => "a text, or texts such as [a,b]".to_owned(),
             Self::Any => "a value in YAML".to_owned(),
         }
     }
@@ -92,7 +98,8 @@ impl Key {
             || format!("{} is {}, expected {}", self.name, shown(text), self.kind.expected());
         let named = |names: &[Name]| {
             let same = |word: &str| word.replace('-', "_") == text.replace('-', "_");
-            names.iter().find(|name| same(&name.name)).map(|name| Value::from(name.name.as_str()))
+            let is_called = |name: &&Name| same(&name.name) || name.others.iter().any(|o| same(o));
+            names.iter().find(is_called).map(|name| Value::from(name.name.as_str()))
         };
         let found = match &self.kind {
             ValueKind::Flag => text.parse::<bool>().ok().map(Value::from),
@@ -111,7 +118,11 @@ impl Key {
                 let list = text.trim_start_matches('[').trim_end_matches(']');
                 parse_layers(&self.name, list).ok().map(Value::from)
             }
-            ValueKind::Text => Some(text.into()),
+            ValueKind::Text | ValueKind::Json => text::unquoted(text).map(Value::from),
+            ValueKind::Texts if text.starts_with('[') => {
+                text::yaml(text).ok().and_then(|value| texts(&value))
+            }
+            ValueKind::Texts => text::unquoted(text).map(|text| vec![text].into()),
             ValueKind::Any => return text::yaml(text).map_err(|e| format!("{}: {e}", self.name)),
         };
         found.ok_or_else(wrong)
@@ -124,12 +135,27 @@ impl Key {
     pub(super) fn read_value(&self, value: &Value) -> Result<Value, String> {
         match (value, &self.kind) {
             (value, ValueKind::Any) => Ok(value.clone()),
+            // A text in YAML or JSON has had its quotes, and holds any others itself.
+            (Value::String(_), ValueKind::Text | ValueKind::Json) => Ok(value.clone()),
+            (Value::Object(_), ValueKind::Json) => Ok(value.to_string().into()),
+            (Value::Array(_), ValueKind::Texts) => texts(value).ok_or_else(|| self.wrong(value)),
             (Value::String(text), _) => self.read(text),
             (Value::Array(_), ValueKind::Integers) => self.read(&value.to_string()),
             (Value::Number(_) | Value::Bool(_), _) => self.read(&value.to_string()),
-            (other, kind) => Err(format!("{} is {other}, expected {}", self.name, kind.expected())),
+            (other, _) => Err(self.wrong(other)),
         }
     }
+
+    fn wrong(&self, value: &Value) -> String {
+        let found = shown(&value.to_string());
+        format!("{} is {found}, expected {}", self.name, self.kind.expected())
+    }
+}
+
+/// A list of texts; none if it holds anything else.
+fn texts(value: &Value) -> Option<Value> {
+    let texts = value.as_array().filter(|list| list.iter().all(Value::is_string));
+    texts.map(|texts| texts.clone().into())
 }
 
 /// Options of a schema, whose values stand below `path` in the standard ones.
@@ -208,9 +234,7 @@ fn kind(root: &Value, schema: &Value) -> ValueKind {
         Some(help.into_iter().fold(name, |name, help| name.with_help(help)))
     };
     let mut names: Vec<Name> = forms.iter().filter_map(name).collect();
-    for list in forms.iter().filter_map(|form| form.get("enum")?.as_array()) {
-        names.extend(list.iter().filter_map(Value::as_str).map(Name::new));
-    }
+    names.extend(forms.iter().flat_map(|form| Name::all_of(form)));
     let is_name = |form: &&&Value| form.get("const").is_none() && form.get("enum").is_none();
     let others: Vec<&&Value> = forms.iter().filter(is_name).collect();
     match (others.as_slice(), names.is_empty()) {
@@ -232,7 +256,15 @@ fn kind(root: &Value, schema: &Value) -> ValueKind {
                 };
                 ValueKind::Integer { min: bound("minimum", 0), max: bound("maximum", widest) }
             }
+            "string" if one.get("x-value").and_then(Value::as_str).is_some_and(holds_json) => {
+                ValueKind::Json
+            }
             "string" => ValueKind::Text,
+            "array"
+                if one.get("items").is_some_and(|items| items == &json!({"type": "string"})) =>
+            {
+                ValueKind::Texts
+            }
             "array" if one.get("items").is_some_and(|items| type_of(items) == "integer") => {
                 ValueKind::Integers
             }
@@ -240,6 +272,11 @@ fn kind(root: &Value, schema: &Value) -> ValueKind {
         },
         _ => ValueKind::Any,
     }
+}
+
+/// Whether the word for a value in help says that it is JSON: `JSON`, `FILE|JSON`.
+fn holds_json(word: &str) -> bool {
+    word.split('|').any(|word| word == "JSON")
 }
 
 /// The type of a schema, of which null is none.

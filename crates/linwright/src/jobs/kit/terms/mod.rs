@@ -5,7 +5,8 @@
 //! methods NAME`) and completes it. A key of a group of options is written by its last word, and
 //! with dots where that is not unique. A switch alone means true; what begins with a brace or a
 //! bracket is YAML. In a list of terms a piece with `=` and no `:` before it continues the term
-//! before it. A map, as in plans, is the same value: `{method: NAME, key: value}`.
+//! before it. A map, as in plans, is the same value: `{method: NAME, key: value}`. A catalogue of
+//! one entry without a name has terms without one: `key=value,key=value`.
 
 mod key;
 mod text;
@@ -69,6 +70,11 @@ impl Entry {
         self
     }
 
+    /// The names of its keys.
+    fn words(&self) -> String {
+        self.keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
     fn key(&self, word: &str) -> Option<&Key> {
         let word = word.replace('-', "_");
         self.keys.iter().find(|key| key.name == word || key.path.join(".") == word)
@@ -92,6 +98,24 @@ impl Catalogue {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
+    /// The only entry, if it has no name.
+    #[must_use]
+    pub fn unnamed(&self) -> Option<&Entry> {
+        match self.entries.as_slice() {
+            [entry] if entry.name.is_empty() => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// What a term should be, for messages.
+    #[must_use]
+    pub fn expected(&self) -> String {
+        match self.unnamed() {
+            Some(entry) => format!("KEY=VALUE,..., with keys of {}", entry.words()),
+            None => format!("NAME or NAME:key=value,..., with the name of a {}", self.what),
+        }
+    }
+
     /// A term from its text, or from a map in YAML.
     ///
     /// # Errors
@@ -101,8 +125,13 @@ impl Catalogue {
         if text.starts_with('{') {
             return self.read_map(&text::yaml(text)?);
         }
-        let (name, options) = text.split_once(':').unwrap_or((text, ""));
-        let entry = self.known(name)?;
+        let (entry, options) = match self.unnamed() {
+            Some(entry) => (entry, text),
+            None => {
+                let (name, options) = text.split_once(':').unwrap_or((text, ""));
+                (self.known(name)?, options)
+            }
+        };
         let mut given = Vec::new();
         for piece in text::pieces(options).into_iter().filter(|piece| !piece.is_empty()) {
             let (word, value) = match piece.split_once('=') {
@@ -134,13 +163,19 @@ impl Catalogue {
     }
 
     fn read_map(&self, value: &Value) -> Result<Term, String> {
-        let expected = || format!("expected NAME, NAME:key=value or a map with {}", TAGS[0]);
+        let expected = || match self.unnamed() {
+            Some(_) => format!("expected {} or a map of keys", self.expected()),
+            None => format!("expected NAME, NAME:key=value or a map with {}", TAGS[0]),
+        };
         let map = value.as_object().ok_or_else(expected)?;
         let tag = TAGS.into_iter().find(|tag| map.get(*tag).is_some_and(Value::is_string));
-        let tag = tag.ok_or_else(expected)?;
-        let entry = self.known(map[tag].as_str().unwrap_or_default())?;
+        let (entry, tag) = match (self.unnamed(), tag) {
+            (Some(entry), _) => (entry, None),
+            (None, Some(tag)) => (self.known(map[tag].as_str().unwrap_or_default())?, Some(tag)),
+            (None, None) => return Err(expected()),
+        };
         let mut given = Vec::new();
-        for (word, value) in map.iter().filter(|(word, _)| *word != tag) {
+        for (word, value) in map.iter().filter(|(word, _)| Some(word.as_str()) != tag) {
             self.add(entry, word, value, &mut given)?;
         }
         term(entry, given)
@@ -181,12 +216,12 @@ impl Catalogue {
     fn key_of<'a>(&self, entry: &'a Entry, word: &str) -> Result<&'a Key, String> {
         entry.key(word).ok_or_else(|| {
             let names: Vec<&str> = entry.keys.iter().map(|key| key.name.as_str()).collect();
-            let name = entry.name;
+            let name = if entry.name.is_empty() { self.what } else { entry.name };
             if names.is_empty() {
                 return format!("{name} has no options, and {} is given", shown(word));
             }
             let nearest = nearest_names(&word.replace('-', "_"), &names);
-            let all = names.join(", ");
+            let all = entry.words();
             format!("{name} has no option {}; {nearest}; its options are {all}", shown(word))
         })
     }
@@ -246,7 +281,11 @@ impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
         for (index, (key, value)) in self.given.iter().enumerate() {
-            let before = if index == 0 { ':' } else { ',' };
+            let before = match index {
+                0 if self.name.is_empty() => "",
+                0 => ":",
+                _ => ",",
+            };
             write!(f, "{before}{key}={}", plain_value(value))?;
         }
         Ok(())

@@ -6,8 +6,11 @@ use serde_json::{Map, Value};
 /// The pieces of a text between commas that stand in no brackets and no quotes.
 pub(super) fn pieces(text: &str) -> Vec<&str> {
     let (mut pieces, mut from, mut depth, mut quote) = (Vec::new(), 0, 0_usize, None);
-    for (place, c) in text.char_indices() {
+    let mut chars = text.char_indices();
+    while let Some((place, c)) = chars.next() {
         match (quote, c) {
+            // In double quotes a backslash keeps the next one from ending the text, as in JSON.
+            (Some('"'), '\\') => drop(chars.next()),
             (Some(open), _) if open == c => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
@@ -27,6 +30,17 @@ pub(super) fn pieces(text: &str) -> Vec<&str> {
 /// A value in YAML.
 pub(super) fn yaml(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str(text).map_err(|error| shown_reason(&error.to_string()))
+}
+
+/// A text without its quotes, if it has some; none if what begins as quoted does not end so.
+pub(super) fn unquoted(text: &str) -> Option<String> {
+    if !text.starts_with(['"', '\'']) {
+        return Some(text.to_owned());
+    }
+    match yaml(text) {
+        Ok(Value::String(text)) => Some(text),
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// A value as it is typed.

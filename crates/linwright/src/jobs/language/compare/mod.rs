@@ -12,6 +12,7 @@ use crate::jobs::language::calibration::{self, CalibrationOptions};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
+use crate::jobs::language::judging::Judging;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_report::ReportKind;
 pub(in crate::jobs) use names::standard_candidates;
@@ -65,8 +66,8 @@ pub struct Compare {
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// What models are scored on; the first ranks. Of each task the first 200 documents, unless
-    /// --limit or --samples is given. With `pocket` its text and questions by default.
-    #[serde(flatten)]
+    /// --limit or `samples` of --evaluation is given. With `pocket` its text and questions by default.
+    #[serde(flatten, with = "Judging")]
     pub evaluation: EvaluationOptions,
     /// Title of the report.
     pub title: String,

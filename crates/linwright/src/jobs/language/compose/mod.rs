@@ -7,6 +7,7 @@ use self::result::CompositionOfModel;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;
+use crate::jobs::language::judging::Judging;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
@@ -28,7 +29,7 @@ pub struct Compose {
     #[serde(flatten)]
     pub cut: CutOptions,
     /// The task.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Judging")]
     pub evaluation: EvaluationOptions,
     /// Visit weights in the order of this sweep, best first: its `result.json` [default: the order
     /// of the options].

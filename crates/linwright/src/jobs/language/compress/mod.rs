@@ -22,6 +22,7 @@ use crate::jobs::kit::{
 use crate::jobs::language::calibration::{self, CalibrationOptions};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
+use crate::jobs::language::judging::Judging;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::Size;
 use linwright_compress::allocate::Allocator;
@@ -122,7 +123,7 @@ pub struct Compress {
     pub offload: bool,
     /// Evaluation before and after, if any task is given; `bos` applies to calibration documents
     /// as well.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Judging")]
     pub evaluation: EvaluationOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]

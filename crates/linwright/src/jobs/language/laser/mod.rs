@@ -11,6 +11,7 @@ use crate::jobs::kit::{
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
+use crate::jobs::language::judging::Judging;
 use crate::jobs::language::plan_file::read_plan_file;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::intervention::Lname;
@@ -51,7 +52,7 @@ pub struct Laser {
     #[serde(flatten)]
     pub cut: CutOptions,
     /// Evaluation before and after, if any task is given.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Judging")]
     pub evaluation: EvaluationOptions,
     /// Output directory for the model.
     #[schemars(extend("x-short" = "o"))]

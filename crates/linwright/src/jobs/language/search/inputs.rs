@@ -153,7 +153,7 @@ fn text_documents(
         return Err(Failure::usage(format!(
             "windows of {window} tokens, and the model has {positions} positions"
         ))
-        .hint(format!("give --window {positions} or less")));
+        .hint(format!("give --evaluation window={positions} or less")));
     }
     let count = (0.2 * rows.len() as f64) as usize;
     let (first, rest) = rows.split_at(count);

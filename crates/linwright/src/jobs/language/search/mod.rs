@@ -11,6 +11,7 @@ use crate::jobs::language::calibration::{self, CalibrationOptions};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
+use crate::jobs::language::judging::Judging;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_lm::search::{MAX_GROWTH, Splits};
 use linwright_report::ReportKind;
@@ -71,8 +72,8 @@ pub struct Search {
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// The task, or with --text the text, of which the first fifth of the rows selects, in windows
-    /// of --window tokens.
-    #[serde(flatten)]
+    /// of `window` tokens of --evaluation.
+    #[serde(flatten, with = "Judging")]
     pub evaluation: EvaluationOptions,
     /// Follow the published steps without shortcuts: slower, same decisions.
     pub no_share: bool,

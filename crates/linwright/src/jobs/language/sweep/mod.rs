@@ -7,6 +7,7 @@ use self::result::SweepOfModel;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;
+use crate::jobs::language::judging::Judging;
 use crate::jobs::language::slots::SlotOptions;
 use crate::jobs::language::tasks::EvaluationCost;
 use linwright_report::ReportKind;
@@ -31,7 +32,7 @@ pub struct Sweep {
     #[serde(flatten)]
     pub cut: CutOptions,
     /// The task.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Judging")]
     pub evaluation: EvaluationOptions,
     /// Metric by which cells are compared [default: the first of the task].
     pub metric: Option<String>,

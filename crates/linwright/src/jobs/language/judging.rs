@@ -1,0 +1,215 @@
+//! Evaluation in commands that do something else as well: texts, tasks and how much of them are
+//! options of their own, all other keys stand in one, `--evaluation window=256,bos=always`.
+//!
+//! Which keys there are, with their bounds and help, follows from the schema of
+//! [`EvaluationOptions`], so that `eval` and other commands cannot differ.
+
+use crate::jobs::kit;
+use crate::jobs::kit::terms::{Catalogue, Entry, Term, TermOf, Terms};
+use crate::jobs::language::evaluation::EvaluationOptions;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+/// Options with a flag of their own in all commands.
+const OWN: [&str; 6] = ["text", "questions", "tasks", "data", "batch_size", "limit"];
+
+/// The option with the other keys.
+const TERM: &str = "evaluation";
+
+/// The keys of `--evaluation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evaluation;
+
+/// Keys of an evaluation with their values.
+type EvaluationTerm = TermOf<Evaluation>;
+
+static EVALUATION: LazyLock<Catalogue> = LazyLock::new(|| {
+    let mut schema = kit::schema::<EvaluationOptions>();
+    let mut standard = options(&EvaluationOptions::default());
+    let is_of_term = |key: &String| !OWN.contains(&key.as_str());
+    standard.retain(|key, _| is_of_term(key));
+    if let Some(keys) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        keys.retain(|key, _| is_of_term(key));
+    }
+    let entry = Entry::new("", "how texts and tasks are read, asked and scored");
+    let entry = entry.with_standard(standard).with_keys(&schema, &[]);
+    Catalogue { what: TERM, entries: vec![entry] }
+});
+
+impl Terms for Evaluation {
+    const NAME: &'static str = TERM;
+
+    fn catalogue() -> &'static Catalogue {
+        &EVALUATION
+    }
+}
+
+fn options(evaluation: &EvaluationOptions) -> Map<String, Value> {
+    match serde_json::to_value(evaluation) {
+        Ok(Value::Object(options)) => options,
+        other => unreachable!("options are a map of plain data: {other:?}"),
+    }
+}
+
+/// The form of [`EvaluationOptions`] in commands other than `eval`: `#[serde(flatten, with =
+/// "Judging")]`.
+pub(in crate::jobs) struct Judging;
+
+impl Judging {
+    /// The own options, and a term of the others that are not the standard ones.
+    ///
+    /// # Errors
+    /// That of the serializer.
+    pub(in crate::jobs) fn serialize<S: Serializer>(
+        evaluation: &EvaluationOptions,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut all = options(evaluation);
+        let standard = options(&EvaluationOptions::default());
+        let mut own = Map::new();
+        for key in OWN {
+            own.insert(key.to_owned(), all.remove(key).unwrap_or_default());
+        }
+        let keys = Evaluation::catalogue().unnamed().into_iter().flat_map(|entry| &entry.keys);
+        let given = keys.filter_map(|key| {
+            let value = all.get(&key.name).filter(|value| standard.get(&key.name) != Some(value));
+            Some((key.name.clone(), value?.clone()))
+        });
+        let term = Term { name: "", given: given.collect() };
+        let text = (!term.given.is_empty()).then(|| term.to_string());
+        own.insert(TERM.to_owned(), json!(text));
+        own.serialize(serializer)
+    }
+
+    /// The options of both.
+    ///
+    /// # Errors
+    /// That of the deserializer, if a value is wrong or keys contradict each other.
+    pub(in crate::jobs) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<EvaluationOptions, D::Error> {
+        let mut given = Map::<String, Value>::deserialize(deserializer)?;
+        let term = given.remove(TERM).unwrap_or_default();
+        let term: Option<EvaluationTerm> = serde_json::from_value(term).map_err(of_serde)?;
+        given.retain(|key, _| OWN.contains(&key.as_str()));
+        given.extend(term.into_iter().flat_map(|term| term.options()));
+        let evaluation = serde_json::from_value(given.into()).map_err(of_serde)?;
+        match contradiction(&evaluation) {
+            Some(reason) => Err(serde::de::Error::custom(reason)),
+            None => Ok(evaluation),
+        }
+    }
+}
+
+fn of_serde<E: serde::de::Error>(error: serde_json::Error) -> E {
+    E::custom(error)
+}
+
+/// What `x-requires` and `x-conflicts` of the keys refuse in `eval`, where they are options.
+fn contradiction(evaluation: &EvaluationOptions) -> Option<&'static str> {
+    let EvaluationOptions { text, more_texts, samples, limit, .. } = evaluation;
+    if !more_texts.is_empty() && text.is_none() {
+        return Some("more_texts needs text");
+    }
+    if samples.is_some() && limit.is_some() {
+        return Some("samples cannot be used with limit");
+    }
+    let is_multiturn = evaluation.fewshot_as_multiturn && !evaluation.apply_chat_template;
+    is_multiturn.then_some("fewshot_as_multiturn needs apply_chat_template")
+}
+
+impl JsonSchema for Judging {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "judging".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = EvaluationOptions::json_schema(generator);
+        let mut term = EvaluationTerm::json_schema(generator);
+        term.insert("description".to_owned(), HELP.into());
+        term.insert("default".to_owned(), Value::Null);
+        term.insert("x-value".to_owned(), "KEY=VALUE".into());
+        if let Some(keys) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            keys.retain(|key, _| OWN.contains(&key.as_str()));
+            keys.insert(TERM.to_owned(), term.into());
+        }
+        schema
+    }
+}
+
+/// Help of the option with the other keys.
+const HELP: &str = "How texts and tasks are read, asked and scored, with keys that are options of \
+    `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.";
+
+#[cfg(test)]
+mod tests {
+    use crate::jobs::kit::read;
+    use crate::jobs::language::sweep::Sweep;
+    use serde_json::{Value, json};
+
+    fn sweep(options: &Value) -> Result<Sweep, String> {
+        read(options.as_object().unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_text_and_a_map_are_the_same_evaluation_and_it_reads_back() {
+        for (text, map) in [
+            ("window=256,bos=always", json!({"bos": "always", "window": 256})),
+            ("more_texts=a.txt", json!({"more_texts": ["a.txt"]})),
+            ("more_texts=[a.txt,\"b c.txt\"]", json!({"more-texts": ["a.txt", "b c.txt"]})),
+            ("date=2026-11-27T14:05", json!({"date": "2026-11-27T14:05"})),
+            (
+                "system_instruction=\"say \\\"a, b\\\"\",join=space",
+                json!({"system_instruction": "say \"a, b\"", "join": "space"}),
+            ),
+            ("system-instruction=Be brief.", json!({"system_instruction": "Be brief."})),
+            ("samples={\"arc_easy\":[0,7]}", json!({"samples": {"arc_easy": [0, 7]}})),
+            (
+                "apply_chat_template,fewshot_as_multiturn",
+                json!({
+                    "apply_chat_template": true, "fewshot_as_multiturn": true,
+                }),
+            ),
+            (
+                "chat_template_args={\"enable_thinking\":false}",
+                json!({"chat_template_args": {"enable_thinking": false}}),
+            ),
+            ("window=512", json!({})),
+        ] {
+            let job = |evaluation: Value| {
+                sweep(&json!({"model": "m", "text": "t", "evaluation": evaluation})).unwrap()
+            };
+            let (of_text, of_map) = (job(text.into()), job(map));
+            assert_eq!(of_text, of_map, "{text}");
+            let written = serde_json::to_value(&of_text).unwrap();
+            assert_eq!(job(written["evaluation"].clone()), of_text, "{written}");
+            assert_eq!(sweep(&written), Ok(of_text), "{written}");
+        }
+    }
+
+    #[test]
+    fn keys_that_contradict_each_other_are_refused() {
+        for (options, expected) in [
+            (json!({"evaluation": "more_texts=a.txt"}), "more_texts needs text"),
+            (json!({"evaluation": "samples={}", "limit": 3}), "samples cannot be used with limit"),
+            (json!({"evaluation": "fewshot_as_multiturn"}), "needs apply_chat_template"),
+            (json!({"evaluation": "max_length=1"}), "expected a whole number from 2"),
+            (json!({"evaluation": "windows=1"}), "evaluation has no option windows"),
+            (json!({"evaluation": "date=now"}), "evaluation is \"date=now\""),
+            (json!({"evaluation": "limit=3"}), "evaluation has no option limit"),
+            (json!({"window": 3}), "window was renamed: --evaluation window=VALUE"),
+        ] {
+            let mut job = json!({"model": "m"});
+            job.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+            let error = sweep(&job).unwrap_err();
+            assert!(error.contains(expected), "{options}: {error}");
+        }
+    }
+}
