@@ -87,7 +87,7 @@ fn documents_of_the_evaluation_in_the_calibration_text_are_told() {
 fn a_search_calibrates_on_samples_and_on_tasks() {
     let w = Workshop::new();
     piqa(&w, "train.jsonl", 0..40);
-    let args = "search model --roles fc_in --layers 0 --ranks 1 --text text.jsonl --window 8 \
+    let args = "search model --roles fc_in --layers 0 --ranks 1 --text text.jsonl --evaluation window=8 \
                 --num-tokens 600 --seq-len 16 --force -o out";
     let found = w.ok_json(&format!("{args} --calibration samples --seed 2"));
     assert_eq!((&record(&found)["kind"], &record(&found)["seed"]), (&json!("samples"), &json!(2)));
@@ -108,7 +108,7 @@ fn calibration_text_that_cannot_be_is_refused_before_any_work() {
         ("task:multiple_choice", 2, &["--data multiple_choice=FILE"]),
         ("combination", 1, &["--data piqa:train=FILE"]),
         ("combination --seq-len 64", 2, &["4 texts of 64", "--num-tokens 384"]),
-        ("samples --text-field body", 2, &["--text-field body: no text"]),
+        ("samples --evaluation text_field=body", 2, &["--text-field body: no text"]),
         ("samples --seq-len 300", 2, &["300 tokens", "256"]),
     ] {
         let before = w.names();

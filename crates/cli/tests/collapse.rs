@@ -345,7 +345,7 @@ fn an_encoder_is_measured_by_its_own_tokens() {
 /// `lm5.json` and `swept5.json`: results as if a model had five layers, whose cost rises with NC1
 /// of their inputs. Those of its two layers are beside them.
 pub(crate) fn related(w: &Workshop) {
-    w.ok("sweep model --roles mlp,attn --size rate=9 --text text.jsonl --window 64 -o swept");
+    w.ok("sweep model --roles mlp,attn --size rate=9 --text text.jsonl --evaluation window=64 -o swept");
     w.ok("collapse lm model --text text.jsonl --window 32 --resamples 0 -o lm.json");
     five_layers(w, "swept/result.json");
 }
@@ -382,7 +382,7 @@ pub(crate) fn five_layers(w: &Workshop, sweep: &str) {
 fn collapse_is_related_to_what_layers_cost() {
     let w = Workshop::new();
     related(&w);
-    w.ok("sweep model --roles mlp --layers all --size rate=9 --text text.jsonl --window 64 -o together");
+    w.ok("sweep model --roles mlp --layers all --size rate=9 --text text.jsonl --evaluation window=64 -o together");
     let args = "collapse relate --measured lm5.json --sweeps swept5.json --draws 400";
     let found = w.ok_json(&format!("{args} --seed 1 -o relation.json"));
     for found in [&found["all"], &found["groups"][0]] {
@@ -400,7 +400,7 @@ fn collapse_is_related_to_what_layers_cost() {
         "relate.yaml",
         "version: 1\njobs:\n\
          - collapse_lm: {model: model, text: text.jsonl, window: 32, resamples: 0}\n  name: lm\n\
-         - sweep: {model: model, roles: [mlp, attn], size: rate=9, text: text.jsonl, window: 64}\n  name: swept\n\
+         - sweep: {model: model, roles: [mlp, attn], size: rate=9, text: text.jsonl, evaluation: {window: 64}}\n  name: swept\n\
          - collapse_relate: {measured: [{from: lm}], sweeps: [{from: swept}], draws: 50}\n",
     );
     // Its two layers are too few, which it finds after both were read.

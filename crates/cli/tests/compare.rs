@@ -7,7 +7,7 @@ use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
 const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
-const TEXT: &str = "--text text.jsonl --window 64";
+const TEXT: &str = "--text text.jsonl --evaluation window=64";
 
 /// The cells of a result as method, size and what was found.
 fn cells(result: &Value) -> Vec<(String, Value, Value)> {
@@ -313,7 +313,7 @@ fn every_text_has_its_own_row() {
     let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
     std::fs::copy(w.path(calibration), w.path("other.jsonl")).unwrap();
     let args = format!("compare model --keep 0.6 --methods svd --no-controls {CALIBRATION} {TEXT}");
-    let found = w.ok_json(&format!("{args} --more-texts other.jsonl -o out"));
+    let found = w.ok_json(&format!("{args},more_texts=other.jsonl -o out"));
     let tasks = |results: &Value| -> Vec<(String, f64)> {
         let result = |own: &Value| {
             let figure = own["metrics"][0]["value"].as_f64().unwrap();
@@ -330,7 +330,9 @@ fn every_text_has_its_own_row() {
     assert_eq!(tasks(&edited["model"]["results"]).len(), 2, "{edited}");
     for (options, words) in [
         (
-            format!("{TEXT} --more-texts other.jsonl --more-texts {text} --more-texts {text}"),
+            format!(
+                "--text {text} --more-texts other.jsonl --more-texts {text} --more-texts {text}"
+            ),
             "text:",
         ),
         ("--more-texts other.jsonl".to_owned(), "--text"),

@@ -138,7 +138,7 @@ fn any_operator_replaces_layers_is_saved_and_evaluated() {
 #[test]
 fn trained_low_rank_and_storage_types() {
     let w = Workshop::new();
-    let plan = format!("compress model --rank 2 --roles up {DATA} --bos never");
+    let plan = format!("compress model --rank 2 --roles up {DATA} --evaluation bos=never");
     let trained = w.ok_json(&format!("{plan} --method low_rank:fit=trained,epochs=2 -o trained"));
     let closed = w.ok_json(&format!("{plan} --dtype bf16 -o closed"));
     let error = |json: &Value| json["sites"][0]["fit"]["relative_error"].as_f64().unwrap();

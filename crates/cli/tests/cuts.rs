@@ -82,7 +82,7 @@ fn factors_beyond_break_even_are_spoken_of_or_not_written() {
 #[test]
 fn models_compare_document_by_document_and_what_is_the_same_says_so() {
     let w = workshop(6);
-    let cut = "laser model --no-cache --lname mlp --lnum 1 --rank 1 --text text.jsonl --window 64";
+    let cut = "laser model --no-cache --lname mlp --lnum 1 --rank 1 --text text.jsonl --evaluation window=64";
     let json = w.ok_json(cut);
     let of = |name: &str| {
         let all = json["comparisons"].as_array().unwrap();
@@ -116,7 +116,7 @@ fn a_text_of_several_documents_is_split_and_all_of_it_is_judged_where_asked() {
     let text = w.text("text.jsonl").lines().next().unwrap().to_owned() + "\n";
     w.write("many.jsonl", text.repeat(12));
     w.write("few.jsonl", text.repeat(9));
-    let args = "sweep model --roles fc_in --size rate=9 --window 64";
+    let args = "sweep model --roles fc_in --size rate=9 --evaluation window=64";
     let counts = |args: &str| {
         let sweep = &w.ok_json(args)["sweep"];
         let of = |part: &Value| part["dense"]["counts"]["items"].as_u64();
@@ -126,7 +126,7 @@ fn a_text_of_several_documents_is_split_and_all_of_it_is_judged_where_asked() {
     assert_eq!(counts(&format!("{args} --text many.jsonl --no-split -o all")), (Some(12), None));
     // A fifth of few documents is one, which has no interval; joined ones are one document.
     assert_eq!(counts(&format!("{args} --text few.jsonl -o few")), (Some(9), None));
-    assert_eq!(counts(&format!("{args} --text many.jsonl --join space -o one")), (Some(1), None));
+    assert_eq!(counts(&format!("{args},join=space --text many.jsonl -o one")), (Some(1), None));
     let both = format!("{args} --text many.jsonl --no-split --shuffle 1 -o no");
     assert!(err(&w, &both, 2).contains("--no-split leaves nothing to --shuffle"));
 }
@@ -301,7 +301,7 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ),
         ("sweep model --roles fc_in --size rate=9,9 --questions q.jsonl", "rate 9 is given twice"),
         (
-            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --samples s.jsonl",
+            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --evaluation samples=s.jsonl",
             "does not support --samples",
         ),
         (

@@ -59,7 +59,7 @@ fn tasks_of_one_data_file_have_names_like_others() {
     w.fails("eval model --tasks completion", 2, &["--data completion=FILE"]);
     // Sweeps divide them as those of --text and --questions.
     let cut = "sweep model --no-cache --roles fc_in --layers 0 --size rate=9";
-    w.ok(&format!("{cut} --tasks text --data text=text.jsonl --window 64 -o texts"));
+    w.ok(&format!("{cut} --tasks text --data text=text.jsonl --evaluation window=64 -o texts"));
     // A fifth of the questions is one or more.
     let rows = std::fs::read_to_string(w.path("questions.jsonl")).unwrap();
     w.write("twice.jsonl", format!("{}\n{rows}", rows.trim_end()));

@@ -13,14 +13,14 @@ const TEXT: &str = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 
 /// Commands without their calibration text and their output: sums, samples, weights alone, files in
 /// place of memory, a search by answers and by a text, a composition.
 const CASES: [&str; 8] = [
-    "compress model --method low-rank --keep 0.4 --text text.jsonl --window 64",
+    "compress model --method low-rank --keep 0.4 --text text.jsonl --evaluation window=64",
     "compress model --method low-rank --keep 0.5 --allocate sensitivity",
     "compress model --method rotor:epochs=1",
     "compress model --method svd --keep 0.4",
     "compress model --method low-rank --keep 0.4 --offload",
     "search model --roles fc_in,fc_out --questions many.jsonl",
-    "search model --roles fc_in --text text.jsonl --window 32 --growth 1.05",
-    "compose model --roles fc_in,fc_out --size rate=9,5,3 --text text.jsonl --window 64",
+    "search model --roles fc_in --text text.jsonl --evaluation window=32 --growth 1.05",
+    "compose model --roles fc_in,fc_out --size rate=9,5,3 --text text.jsonl --evaluation window=64",
 ];
 
 fn whole(case: &str) -> String {
@@ -177,7 +177,7 @@ fn what_shards_cannot_exchange_is_refused_before_any_work() {
     let w = Workshop::new();
     let line = whole(CASES[0]);
     w.fails(&format!("{line} -o out --force --shard 0/2"), 2, &["--force", "remove"]);
-    let composing = "compose model --roles fc_in --size rate=9 --text text.jsonl --window 64";
+    let composing = "compose model --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64";
     w.fails(&format!("{composing} --shard 0/2"), 2, &["no --output"]);
     w.fails(&format!("{line} --recover 2 -o out --shard 0/2"), 2, &["--recover is not divided"]);
     assert!(!w.path("out").exists());

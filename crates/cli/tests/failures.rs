@@ -34,7 +34,7 @@ fn every_command_names_site_and_stage_of_an_overflow() {
     for command in [
         "generate model -p hello",
         "eval model --text text.jsonl --window 64",
-        "laser model --lname q_proj --lnum 0 --rate 5 --text text.jsonl --window 64",
+        "laser model --lname q_proj --lnum 0 --rate 5 --text text.jsonl --evaluation window=64",
         &format!("{compress} -o all"),
         &format!("{compress} --layers 0 -o first"),
     ] {
@@ -61,7 +61,7 @@ fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
     let w = Workshop::new();
     change(&w, "lm_head.weight", |number| 1e6 * number);
     let words = ["text", "token_perplexity", "is inf", "overflows"];
-    let text = "--text text.jsonl --window 64";
+    let text = "--text text.jsonl --evaluation window=64";
     for command in [
         format!("eval model {text} -o out"),
         format!("laser model --lname q_proj --lnum 0 --rate 5 {text}"),

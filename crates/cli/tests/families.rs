@@ -88,7 +88,7 @@ const CASES: [Case; 30] = [
     ),
     asks(
         "compare",
-        "MODEL --keep 0.7 --methods svd --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 --text text.jsonl --limit 1 --window 16 -o out",
+        "MODEL --keep 0.7 --methods svd --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 --text text.jsonl --limit 1 --evaluation window=16 -o out",
     ),
     works(
         "prune",
@@ -101,7 +101,7 @@ const CASES: [Case; 30] = [
     ),
     asks(
         "laser",
-        "MODEL --no-cache --roles mlp --layers LAYER --rank 1 --text text.jsonl --limit 1 --window 16 -o out",
+        "MODEL --no-cache --roles mlp --layers LAYER --rank 1 --text text.jsonl --limit 1 --evaluation window=16 -o out",
     ),
     works(
         "sweep",
@@ -109,7 +109,7 @@ const CASES: [Case; 30] = [
     ),
     asks(
         "sweep",
-        "MODEL --no-cache --roles fc_out --layers LAYER --rank 1 --text text.jsonl --limit 2 --window 16 -o out",
+        "MODEL --no-cache --roles fc_out --layers LAYER --rank 1 --text text.jsonl --limit 2 --evaluation window=16 -o out",
     ),
     works(
         "sweep",
@@ -121,7 +121,7 @@ const CASES: [Case; 30] = [
     ),
     asks(
         "search",
-        "MODEL --roles fc_out --layers LAYER --ranks 1 --text text.jsonl --window 8 --calibration calibration.jsonl --num-tokens 600 --seq-len 16 -o out",
+        "MODEL --roles fc_out --layers LAYER --ranks 1 --text text.jsonl --evaluation window=8 --calibration calibration.jsonl --num-tokens 600 --seq-len 16 -o out",
     ),
     works("eval", "MODEL -t stsb --data stsb=pairs.tsv -o out"),
     asks("eval", "MODEL --text text.jsonl --limit 1 --window 16 -o out"),

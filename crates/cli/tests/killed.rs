@@ -13,11 +13,11 @@ const CASES: &[(&str, &[&str])] = &[
     ("inspect model --spectra --json", &[]),
     ("laser model --lname mlp --rank 3 -o out --force --json", &["out/model.safetensors"]),
     (
-        "sweep model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --window 64 -o out",
+        "sweep model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --evaluation window=64 -o out",
         &["out/cells.jsonl"],
     ),
     (
-        "compose model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --window 64 -o out",
+        "compose model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --evaluation window=64 -o out",
         &["out/edits.json"],
     ),
     (
@@ -29,11 +29,11 @@ const CASES: &[(&str, &[&str])] = &[
         &["out/model.safetensors"],
     ),
     (
-        "compare model --keep 0.5 --methods svd --text text.jsonl --window 64 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        "compare model --keep 0.5 --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
         &["out/report.html", "out/result.json"],
     ),
     (
-        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner,modegpt --no-controls --recover 2 --text text.jsonl --window 64 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner,modegpt --no-controls --recover 2 --text text.jsonl --evaluation window=64 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
         &["out/report.html", "out/result.json"],
     ),
     (

@@ -355,7 +355,7 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
         format!("compress model --rank 1 {calibrated} {text} -o out"),
         format!("compress model --rank 1 {calibrated} --questions long.jsonl -o out"),
         format!(
-            "compress model --rank 1 --calibration calibration.jsonl {text} --window 16 -o out"
+            "compress model --rank 1 --calibration calibration.jsonl {text} --evaluation window=16 -o out"
         ),
         format!("compare model --keep 0.7 --methods svd {calibrated} {text} -o out"),
         format!("prune model --keep 0.8 {calibrated} {text} -o out"),

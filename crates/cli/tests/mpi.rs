@@ -33,7 +33,7 @@ fn a_compressed_model_has_the_same_bytes_from_one_to_four_ranks() {
     let w = Workshop::new();
     // Sums, samples, weights alone; with an evaluation, which the first rank does.
     for (method, evaluation) in [
-        ("low-rank --keep 0.4", " --text text.jsonl --window 64"),
+        ("low-rank --keep 0.4", " --text text.jsonl --evaluation window=64"),
         ("rotor --epochs 1", ""),
         ("low-rank --keep 0.4 --offload", ""),
     ] {
@@ -96,7 +96,7 @@ fn ranks_of_a_search_exchange_through_the_folder_of_its_output() {
             ["model.safetensors", "decisions.jsonl", "report.html"],
         ),
         (
-            "compose model --roles fc_in,fc_out --size rate=9,5,3 --text text.jsonl --window 64 --threads 1",
+            "compose model --roles fc_in,fc_out --size rate=9,5,3 --text text.jsonl --evaluation window=64 --threads 1",
             ["edits.json", "result.json", "recipe.yaml"],
         ),
     ] {

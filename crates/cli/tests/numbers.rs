@@ -253,7 +253,7 @@ pub(crate) fn furnished() -> Workshop {
         "attribute cache net --train a-images-idx3-ubyte --compress logra:16 -o netstore",
         "collapse measure --features all.safetensors --save-sums sums.safetensors",
         "collapse lm model --text text.jsonl --window 32 -o lm.json",
-        "sweep model --roles query,down --layers 0-1 --size rate=9 --text text.jsonl --window 32 -o sweep",
+        "sweep model --roles query,down --layers 0-1 --size rate=9 --text text.jsonl --evaluation window=32 -o sweep",
         &format!("{MOONS} --steps 2 -o flow"),
         &format!("{SMALL} --steps 2 -o potential"),
     ] {

@@ -17,7 +17,7 @@ const DIRECTORIES: [&str; 16] = [
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
     "prune model --keep 0.7 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
-    "search model --roles fc_in --text text.jsonl --window 8 --calibration calibration.jsonl --output",
+    "search model --roles fc_in --text text.jsonl --evaluation window=8 --calibration calibration.jsonl --output",
     "export model --output",
     "import model/model.safetensors --output",
     "train-lm --epochs 1 --output",
@@ -40,7 +40,7 @@ const RUNS: [&str; 10] = [
     "attribute cache model --train text.jsonl --compress factgrass:16 --output",
     "attribute best store --query text.jsonl --output",
     "attribute lds store --images a-images-idx3-ubyte --output",
-    "compare model --methods svd --text text.jsonl --window 64 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
+    "compare model --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
     "compare-net net --calibration a-images-idx3-ubyte --calibration-examples 0-59 --images a-images-idx3-ubyte --examples 60-119 --methods svd --output",
     "molecule compare potential.ckpt --calibration a.xyz --test b.xyz --methods svd --output",
 ];
@@ -181,7 +181,7 @@ fn runs_begin_in_no_directory_that_holds_something() {
 #[test]
 fn jobs_are_run_again_in_no_directory_that_holds_something() {
     let w = furnished();
-    let sweep = "sweep model --no-cache --roles fc_in --size rate=9 --text text.jsonl --window 64";
+    let sweep = "sweep model --no-cache --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64";
     w.ok(&format!("{sweep} --shard 0/2 --output part0"));
     w.ok(&format!("{sweep} --shard 1/2 --output part1"));
     for command in AGAIN {
@@ -249,7 +249,7 @@ fn an_output_is_in_no_input_by_whatever_name() {
     w.ok("attribute cache model --train text.jsonl --compress factgrass:16 -o store");
     std::os::unix::fs::symlink(w.path("model"), w.path("other")).unwrap();
     std::os::unix::fs::symlink(w.path("."), w.path("here")).unwrap();
-    let sweep = "sweep model --no-cache --roles fc_in --size rate=9 --text text.jsonl --window 64";
+    let sweep = "sweep model --no-cache --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64";
     w.ok(&format!("{sweep} --shard 0/2 -o part0"));
     w.ok(&format!("{sweep} --shard 1/2 -o part1"));
     for (command, input) in [
@@ -351,7 +351,7 @@ fn work_is_kept_in_no_input() {
     for (command, input) in [
         ("inspect model --spectra --cache", "model"),
         ("plan model --cache", "model"),
-        ("sweep model --roles fc_in --size rate=9 --text text.jsonl --window 64 --cache", "model"),
+        ("sweep model --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64 --cache", "model"),
     ] {
         for place in [input.to_owned(), format!("{input}/new"), format!("{input}/new/er")] {
             let stderr = refused(&w, &format!("{command} {place}"), &[2]);

@@ -7,7 +7,7 @@ use std::fs;
 
 /// A sweep of two sizes.
 const SWEEP: &str =
-    "sweep model --roles fc_in --layers 0 --size rate=9,5 --text text.jsonl --window 64";
+    "sweep model --roles fc_in --layers 0 --size rate=9,5 --text text.jsonl --evaluation window=64";
 
 /// Changes a JSON file.
 fn change(w: &Workshop, name: &str, change: impl FnOnce(&mut Value)) {
@@ -164,7 +164,7 @@ fn sweeps_of_a_recipe_keep_their_store_in_its_directory() {
     let w = Workshop::new();
     let text = |cache: &str| {
         format!(
-            "version: 1\ntitle: t\nmodel: model\noptions: {{text: text.jsonl, window: 64, roles: \
+            "version: 1\ntitle: t\nmodel: model\noptions: {{text: text.jsonl, evaluation: {{window: 64}}, roles: \
              fc_in, layers: 0, size: rate=9, cache: {cache}}}\nruns:\n  - {{title: One}}\n"
         )
     };

@@ -17,7 +17,7 @@ fn every_method_keeps_at_most_its_share_and_is_scored_again_as_it_was_saved() {
     let w = Workshop::new();
     for method in METHODS {
         let options = format!("model --method {method} --keep 0.6 {DATA}");
-        let text = "--text text.jsonl --window 64";
+        let text = "--text text.jsonl --evaluation window=64";
         let json = w.ok_json(&format!("prune {options} {text} -o {method}"));
         let [kept, dense] = parameters(&json);
         assert!(kept > 0 && kept as f64 <= 0.6 * dense as f64, "{method}: {kept} of {dense}");

@@ -87,7 +87,7 @@ fn a_list_of_jobs_writes_a_directory_that_can_be_reproduced() {
     assert!(said.contains("have the same bytes"), "{said}");
     assert_eq!(differences(&w, "out", "again"), [""; 0]);
     // A command with the same options writes the same directory.
-    w.ok("compress model --method laser --rank 3 --roles up,gate --text text.jsonl --window 64 -o flags");
+    w.ok("compress model --method laser --rank 3 --roles up,gate --text text.jsonl --evaluation window=64 -o flags");
     assert_eq!(differences(&w, "out/cut", "flags"), [""; 0]);
     // The recipe that a directory holds is one.
     w.ok("run -r out/recipe.yaml -o third");
@@ -131,7 +131,7 @@ fn stages_work_on_what_was_written_before() {
 #[test]
 fn a_command_is_a_recipe_and_values_come_from_outside() {
     let w = Workshop::new();
-    let line = "laser model --lname fc_in --lnum 0 --rate 9 --text text.jsonl --window 64";
+    let line = "laser model --lname fc_in --lnum 0 --rate 9 --text text.jsonl --evaluation window=64";
     let recipe = w.ok(&format!("{line} --print-recipe"));
     w.write("laser.yaml", &recipe);
     let (one, other) = (w.ok_json(line), w.ok_json("run -r laser.yaml -o out"));
@@ -150,7 +150,7 @@ fn a_dry_run_tells_what_the_evaluations_cost_and_writes_nothing() {
     let w = Workshop::new();
     w.write("jobs.yaml", JOBS);
     let before = w.names();
-    let tasks = "--text text.jsonl --window 64 --questions questions.jsonl";
+    let tasks = "--text text.jsonl --evaluation window=64 --questions questions.jsonl";
     let eval = w.ok_json(&format!("eval model {tasks} --baseline model --dry-run -o out.json"));
     let real = w.ok_json(&format!("eval model {tasks}"));
     let counts = &real["linwright"]["counts"];
@@ -167,7 +167,7 @@ fn a_dry_run_tells_what_the_evaluations_cost_and_writes_nothing() {
     };
     let seconds = 2.0 * both(&eval) as f64 / eval["tokens_per_second"].as_f64().unwrap();
     assert!((eval["seconds"].as_f64().unwrap() / seconds - 1.0).abs() < 1e-9, "{eval}");
-    let cut = "model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --window 64";
+    let cut = "model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --evaluation window=64";
     for verb in ["sweep", "compose"] {
         let cost = w.ok_json(&format!("{verb} {cut} --dry-run -o out"));
         // Two weights in two layers at two sizes, and the dense model.

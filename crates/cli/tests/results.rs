@@ -60,7 +60,8 @@ const BESIDE: &[&str] = &[
 ];
 
 /// Options with which a command of [`BASES`] succeeds.
-const GOALS: &[(&str, &str)] = &[("molecule-relax", "--fmax=1000"), ("search", "--window=64")];
+const GOALS: &[(&str, &str)] =
+    &[("molecule-relax", "--fmax=1000"), ("search", "--evaluation window=64")];
 
 /// The command of a verb in [`BASES`], which succeeds.
 fn base(verb: &Verb) -> Option<String> {

@@ -81,7 +81,8 @@ fn a_search_by_questions_leaves_a_model_its_plan_and_its_decisions() {
 #[test]
 fn a_search_by_a_text_keeps_its_perplexity_below_the_bound() {
     let w = workshop(0);
-    let args = format!("search model --text text.jsonl --window 8 --start 3 {CALIBRATION}");
+    let args =
+        format!("search model --text text.jsonl --evaluation window=8 --start 3 {CALIBRATION}");
     let found = w.ok_json(&format!("{args} --growth 1.01 -o out --title Ranks"));
     let figures = &found["search"]["figures"]["text"];
     let number = |value: &Value| value.as_f64().unwrap();
@@ -110,14 +111,23 @@ fn bad_searches_are_refused_before_any_work() {
     for (args, words) in [
         (format!("--questions q.jsonl {c}"), vec!["15 documents, at least 16"]),
         (format!("--text text.jsonl --questions q.jsonl {c}"), vec!["not by both"]),
-        (format!("--text text.jsonl --limit 4 --window 8 {c}"), vec!["4 rows, at least 5"]),
-        (format!("--text text.jsonl {c}"), vec!["512 tokens", "--window 256 or less"]),
-        (format!("--text text.jsonl --window 200 {c}"), vec!["one window of 200"]),
-        (format!("--text text.jsonl --window 8 --growth 0 {c}"), vec!["--growth 0", "above zero"]),
-        (format!("--text text.jsonl --window 8 --ranks 0 {c}"), vec!["--ranks 0"]),
-        (format!("--text text.jsonl --window 8 --start 99 {c}"), vec!["at least 99", "--start"]),
-        (format!("--text text.jsonl --window 8 --delta nan {c}"), vec!["--delta"]),
-        ("--text text.jsonl --window 8".to_owned(), vec!["no calibration text"]),
+        (
+            format!("--text text.jsonl --limit 4 --evaluation window=8 {c}"),
+            vec!["4 rows, at least 5"],
+        ),
+        (format!("--text text.jsonl {c}"), vec!["512 tokens", "--evaluation window=256 or less"]),
+        (format!("--text text.jsonl --evaluation window=200 {c}"), vec!["one window of 200"]),
+        (
+            format!("--text text.jsonl --evaluation window=8 --growth 0 {c}"),
+            vec!["--growth 0", "above zero"],
+        ),
+        (format!("--text text.jsonl --evaluation window=8 --ranks 0 {c}"), vec!["--ranks 0"]),
+        (
+            format!("--text text.jsonl --evaluation window=8 --start 99 {c}"),
+            vec!["at least 99", "--start"],
+        ),
+        (format!("--text text.jsonl --evaluation window=8 --delta nan {c}"), vec!["--delta"]),
+        ("--text text.jsonl --evaluation window=8".to_owned(), vec!["no calibration text"]),
         (c.to_owned(), vec!["--questions FILE"]),
     ] {
         let before = w.names();
@@ -125,7 +135,8 @@ fn bad_searches_are_refused_before_any_work() {
         assert_eq!(w.names(), before, "{args}");
     }
     // The calibration text is the text that selects.
-    let args = "search model --text text.jsonl --window 8 --roles fc_in --layers 0 --ranks 1";
+    let args =
+        "search model --text text.jsonl --evaluation window=8 --roles fc_in --layers 0 --ranks 1";
     let told = w.run(&format!("{args} --calibration text.jsonl --seq-len 16 -o out"));
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(told.stderr.contains("with the calibration text"), "{}", told.stderr);

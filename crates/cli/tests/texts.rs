@@ -12,31 +12,31 @@ pub(crate) const CASES: [(&str, &str); 16] = [
     (
         "compress",
         "model --rank 1 --roles output --layers 0 --calibration rows.csv --num-tokens 300 --seq-len 16 \
-         --text rows.jsonl --limit 1 --window 16 -o out",
+         --text rows.jsonl --limit 1 --evaluation window=16 -o out",
     ),
     (
         "laser",
-        "model --no-cache --roles mlp --layers 0 --rank 1 --text rows.tsv --limit 1 --window 16",
+        "model --no-cache --roles mlp --layers 0 --rank 1 --text rows.tsv --limit 1 --evaluation window=16",
     ),
     (
         "sweep",
-        "model --no-cache --roles fc_out --layers 0 --rank 1 --text rows.jsonl --limit 1 --window 16 -o out",
+        "model --no-cache --roles fc_out --layers 0 --rank 1 --text rows.jsonl --limit 1 --evaluation window=16 -o out",
     ),
     (
         "compose",
-        "model --no-cache --roles fc_out --layers 0 --rank 1 --text rows.csv --limit 1 --window 16 -o out",
+        "model --no-cache --roles fc_out --layers 0 --rank 1 --text rows.csv --limit 1 --evaluation window=16 -o out",
     ),
     (
         "search",
-        "model --roles fc_out --layers 0 --ranks 1 --text rows.jsonl --calibration rows.csv --num-tokens 300 --seq-len 16 --window 4 -o out",
+        "model --roles fc_out --layers 0 --ranks 1 --text rows.jsonl --calibration rows.csv --num-tokens 300 --seq-len 16 --evaluation window=4 -o out",
     ),
     (
         "compare",
-        "model --keep 0.5 --methods svd --no-controls --text rows.jsonl --calibration rows.csv --num-tokens 300 --seq-len 16 --window 4 -o out",
+        "model --keep 0.5 --methods svd --no-controls --text rows.jsonl --calibration rows.csv --num-tokens 300 --seq-len 16 --evaluation window=4 -o out",
     ),
     (
         "prune",
-        "model --keep 0.7 --calibration rows.csv --num-tokens 300 --seq-len 16 --text rows.jsonl --limit 1 --window 4 -o out",
+        "model --keep 0.7 --calibration rows.csv --num-tokens 300 --seq-len 16 --text rows.jsonl --limit 1 --evaluation window=4 -o out",
     ),
     ("eval", "model --text rows.jsonl --overlap-with rows.csv rows.tsv --limit 1 --window 16"),
     ("eval", "model --tasks rotor_paper --data rotor_paper=rows.csv --limit 1"),
@@ -90,6 +90,14 @@ pub(crate) fn workshop() -> Workshop {
     w
 }
 
+/// A command of [`CASES`] with the field of its texts.
+pub(crate) fn with_field(command: &str, field: &str) -> String {
+    match command.contains("--evaluation ") {
+        true => command.replace("--evaluation ", &format!("--evaluation text_field={field},")),
+        false => format!("{command} --text-field {field}"),
+    }
+}
+
 #[test]
 fn every_command_that_takes_texts_takes_them_from_any_field() {
     let w = workshop();
@@ -101,19 +109,22 @@ fn every_command_that_takes_texts_takes_them_from_any_field() {
         // Potentials are fitted to structures, in a `FILE`.
         let is_fitted = help.contains("--calibration <CALIBRATION>");
         let any = is_fitted || texts.iter().any(|option| is_option(option));
-        assert_eq!(any, is_option("--text-field"), "{verb}: {help}");
+        let has_field = is_option("--text-field") || is_option("--evaluation");
+        assert_eq!(any, has_field, "{verb}: {help}");
         any
     };
     let all: BTreeSet<String> = verbs(&w, "").into_iter().filter(takes_texts).collect();
     assert_eq!(all, tried);
     for (verb, options) in CASES {
         let command = format!("{verb} {options}");
-        for (field, missing) in [("", "text"), (" --text-field contnet", "contnet")] {
+        for (command, missing) in
+            [(command.clone(), "text"), (with_field(&command, "contnet"), "contnet")]
+        {
             let missing = format!("field `{missing}` is missing; the fields are [");
             let words = [&missing, "for `content` give --text-field (in a recipe text_field)"];
-            w.fails(&format!("{command}{field}"), 1, &words);
+            w.fails(&command, 1, &words);
         }
-        w.ok(&format!("{command} --text-field content"));
+        w.ok(&with_field(&command, "content"));
         if w.path("out").exists() {
             fs::remove_dir_all(w.path("out")).unwrap();
         }
@@ -145,7 +156,7 @@ fn recipes_name_the_field_of_each_text() {
     w.write("own.yaml", RECIPE.replace("text_field", "textfield"));
     w.fails("run -r own.yaml -o other", 3, &["did you mean `text_field`?"]);
     w.write("sweep.yaml", "{version: 1, title: S, model: model, runs: [{title: a, options: {roles: fc_out, \
-                           layers: 0, rank: 1, no-cache: true, text: rows.csv, text-field: content, limit: 1, window: 16}}]}");
+                           layers: 0, rank: 1, no-cache: true, text: rows.csv, limit: 1, evaluation: {text-field: content, window: 16}}}]}");
     w.ok("run -r sweep.yaml -o swept");
 }
 
@@ -156,7 +167,7 @@ fn a_field_of_texts_without_any_is_refused() {
     for args in [
         "eval model --text plain.txt --text-field content",
         "eval model --questions questions.jsonl --text-field content",
-        "compress pocket --calibration pocket --text-field content -o out",
+        "compress pocket --calibration pocket --evaluation text_field=content -o out",
     ] {
         w.fails(args, 2, &["--text-field content: no text of this command has fields", ".csv"]);
     }
