@@ -44,7 +44,7 @@ def main():
         cost = child.run_json([
             args.linwright, "compress", args.model, *METHODS[method], "--layers", args.layer,
             "--roles", "query,key,value", "--heal", "ridge", "--calibration", args.text,
-            "--num-tokens", args.tokens, "--bos", "never", "--output", output, "--force",
+            "--num-tokens", args.tokens, "--evaluation", "bos=never", "--output", output, "--force",
             "--threads", args.threads, "--json", "--quiet"])
         shutil.rmtree(output)
 

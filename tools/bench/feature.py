@@ -87,7 +87,7 @@ def main():
     ours = child.run_json([
         args.linwright, "compress", args.model, "--method", args.method, "--keep", args.keep,
         "--calibration", args.text, "--num-tokens", args.tokens, "--seq-len", args.window,
-        "--bos", "never", "--heal", "none", "--output", output, "--force",
+        "--evaluation", "bos=never", "--heal", "none", "--output", output, "--force",
         "--threads", args.threads, "--json", "--quiet"])
     shutil.rmtree(output)
     seconds = sum(stage["seconds"] for stage in ours.result["stages"]

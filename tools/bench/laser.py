@@ -180,7 +180,7 @@ def ours_swept(args, path, name):
     cost = child.run_json([
         args.linwright, "sweep", path, "--roles", "fc_in,fc_out", "--layers", f"{LAYERS[0]}-{LAYERS[-1]}",
         "--size", "rate=" + ",".join(map(str, RATES)), "--task", "fever", "--data", f"fever={name}",
-        "--no-split", "--bos", "never", "--no-cache", "--threads", args.threads, "-o", output, "--json",
+        "--no-split", "--evaluation", "bos=never", "--no-cache", "--threads", args.threads, "-o", output, "--json",
         "--quiet"])
     return cost
 

@@ -116,7 +116,7 @@ fn the_best_model_is_saved_and_scores_as_it_was_told() {
         let told = cells(found);
         let (_, _, own) = told.iter().find(|(name, ..)| name == best).unwrap();
         let told = own["model"]["results"][0]["metrics"][0]["value"].as_f64().unwrap();
-        let scored = w.ok_json(&format!("eval {saved} {TEXT} --limit 200"));
+        let scored = w.ok_json(&format!("eval {saved} --text text.jsonl --window 64 --limit 200"));
         let scored = scored["results"].to_string();
         assert!(scored.contains(&format!("{told}")[..7]), "{told} in {scored}");
         told
@@ -287,7 +287,7 @@ fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
     assert!(tried.iter().any(|own| own["method"].as_str().unwrap().contains("divided")));
     assert!(found["summary"]["keep"].as_f64().unwrap() <= 0.605);
     assert!(found["results"][0]["task"] == json!("text"), "{}", found["results"]);
-    w.ok(&format!("eval out {TEXT}"));
+    w.ok("eval out --text text.jsonl --window 64");
     let shown = w.ok(&format!("{args} --allocate uniform -o uniform"));
     assert!(shown.contains("has the least loss on") && shown.contains("won"), "{shown}");
     assert!(!shown.contains("divided over"), "{shown}");

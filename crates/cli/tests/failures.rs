@@ -63,7 +63,7 @@ fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
     let words = ["text", "token_perplexity", "is inf", "overflows"];
     let text = "--text text.jsonl --evaluation window=64";
     for command in [
-        format!("eval model {text} -o out"),
+        "eval model --text text.jsonl --window 64 -o out".to_owned(),
         format!("laser model --lname q_proj --lnum 0 --rate 5 {text}"),
     ] {
         w.fails(&format!("{command} --quiet"), 1, &words);
@@ -76,7 +76,7 @@ fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
     w.write("study.yaml", STUDY);
     let sweep = "--roles q_proj --layers 0 --size rate=5";
     for (command, kept) in [
-        (format!("eval model {text} -o out.json"), false),
+        ("eval model --text text.jsonl --window 64 -o out.json".to_owned(), false),
         (format!("compress model --rank 2 {calibration} {text} -o out"), false),
         (format!("sweep model {sweep} {text} -o out"), false),
         (format!("compose model {sweep} {text} -o out"), false),

@@ -285,7 +285,9 @@ fn an_output_is_in_no_input_by_whatever_name() {
         ("reproduce mixed -o", "mixed"),
         ("merge part0 part1 -o", "part1"),
     ] {
-        let command = command.replace(" --window 64", " --window 64 -o");
+        let command = command
+            .replace(" --window 64", " --window 64 -o")
+            .replace(" --evaluation window=64", " --evaluation window=64 -o");
         for below in ["model.safetensors", "new.json", "new/deep/er", "../{}/new.npy", "x/../new"] {
             let below = below.replace("{}", input);
             for output in [format!("{input}/{below}"), format!("here/{input}/{below}")] {
@@ -351,7 +353,10 @@ fn work_is_kept_in_no_input() {
     for (command, input) in [
         ("inspect model --spectra --cache", "model"),
         ("plan model --cache", "model"),
-        ("sweep model --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64 --cache", "model"),
+        (
+            "sweep model --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64 --cache",
+            "model",
+        ),
     ] {
         for place in [input.to_owned(), format!("{input}/new"), format!("{input}/new/er")] {
             let stderr = refused(&w, &format!("{command} {place}"), &[2]);
@@ -372,11 +377,11 @@ fn two_outputs_of_one_command_have_two_places() {
         ("flow sample flow -n 4", ["--points", "--output"]),
         (format!("eval model {text}").as_str(), ["--log-samples", "--output"]),
         (
-            format!("sweep model --roles fc_in --size rate=9 {text}").as_str(),
+            "sweep model --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64",
             ["--cache", "--output"],
         ),
         (
-            format!("compare model --methods svd {text} --calibration calibration.jsonl").as_str(),
+            "compare model --methods svd --text text.jsonl --calibration calibration.jsonl",
             ["--save-best", "--output"],
         ),
         ("train-lm --epochs 1", ["--checkpoint", "--output"]),

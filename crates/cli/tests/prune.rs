@@ -21,7 +21,7 @@ fn every_method_keeps_at_most_its_share_and_is_scored_again_as_it_was_saved() {
         let json = w.ok_json(&format!("prune {options} {text} -o {method}"));
         let [kept, dense] = parameters(&json);
         assert!(kept > 0 && kept as f64 <= 0.6 * dense as f64, "{method}: {kept} of {dense}");
-        let scored = w.ok_json(&format!("eval {method} {text}"));
+        let scored = w.ok_json(&format!("eval {method} --text text.jsonl --window 64"));
         let perplexity = |results: &Value| results["results"]["text"].clone();
         assert!(!json["results"].as_array().unwrap().is_empty(), "{method}");
         assert!(perplexity(&scored).is_object(), "{scored}");

@@ -199,7 +199,8 @@ pub enum DataError {
 fn advice(likely: Option<&str>) -> String {
     match likely {
         Some(field) => format!(
-            "for `{}` give --text-field (in a recipe text_field) with this name",
+            "for `{}` give --text-field (in a recipe text_field) with this name, or text_field in \
+             --evaluation",
             shown(field)
         ),
         None => "none of them contains text".to_owned(),
