@@ -124,8 +124,8 @@ def compare(args, name, model, dataset, documents):
     for method, options in METHODS.items():
         output = args.work / "compressed"
         run(args.linwright, "compress", model, *options, "--calibration", dataset, "--num-tokens",
-            4000, "--seq-len", 64, "--epochs", 2, "--form", "dense", "--dtype", "f32", "--bos",
-            "never", "--output", output, "--force")
+            4000, "--seq-len", 64, "--form", "dense", "--dtype", "f32", "--evaluation", "bos=never",
+            "--output", output, "--force")
         dense, _ = load(output)
         largest, change = 0.0, 0.0
         for document in documents:

@@ -420,7 +420,7 @@ mod tests {
                 count += 1;
             }
         }
-        assert!(count > 280, "{count} options");
+        assert!(count > 240, "{count} options");
     }
 
     #[test]

@@ -101,10 +101,10 @@ fn models_compare_document_by_document_and_what_is_the_same_says_so() {
     let rows = shown.split("95 % interval").nth(1).unwrap();
     assert!(rows.contains("nll_nats_per_token") && rows.contains(" to "), "{shown}");
     // The items of a single document are its windows.
-    let windows = w.ok_json(&format!("{} --limit 1", cut.replace("window 64", "window 16")));
+    let windows = w.ok_json(&format!("{} --limit 1", cut.replace("window=64", "window=16")));
     let interval = &windows["comparisons"][0];
     assert!(interval["items"].as_u64().is_some_and(|items| items > 1), "{interval}");
-    let one = w.ok(&format!("{} --limit 1", cut.replace("window 64", "window 128")));
+    let one = w.ok(&format!("{} --limit 1", cut.replace("window=64", "window=128")));
     assert!(one.contains("no paired comparison") && !one.contains("95 %"), "{one}");
     let same = w.ok("laser model --no-cache --lname dont --rate 9 --questions q.jsonl");
     assert!(same.contains("no item differs") && !same.contains("+0.0000"), "{same}");
@@ -288,7 +288,10 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --rate 9 --gamma 2", "selects no rows"),
         ("--lname fc_in --rate 9 --intervention zero --compat", "already equals the paper's code"),
         ("--lname fc_in --rate 9 --intervention zero --randomised", "needs no decomposition"),
-        ("--lname fc_in --rate 9 --questions q.jsonl --apply-chat-template", "does not support"),
+        (
+            "--lname fc_in --rate 9 --questions q.jsonl --evaluation apply_chat_template",
+            "does not support",
+        ),
     ] {
         let error = err(&w, &format!("{base} {args}"), 2);
         assert!(error.contains(expected), "{args}: {error}");

@@ -40,7 +40,7 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("sweep", "{model=model} --roles=fc_in --layers=0 --size=rate=9 TEXT -o OUT"),
     ("compose", "{model=model} --roles=fc_in --layers=0 --size=rate=9 TEXT -o OUT"),
     ("search", "{model=model} --roles=fc_in --layers=0 --text=text.jsonl CALIBRATION -o OUT"),
-    ("eval", "{model=model} --questions=questions.jsonl TEXT -o OUT"),
+    ("eval", "{model=model} --questions=questions.jsonl --text=text.jsonl --window=64 -o OUT"),
     ("run", "--recipe=main-job --dry-run"),
     ("fit", "{target=normal:8} --operator=low_rank --keep=0.5 -o OUT"),
     ("export", "{model=model} -o OUT"),
@@ -332,7 +332,7 @@ fn arguments(one: &Try, base: &str, out: &str) -> Vec<String> {
 /// A command with its texts.
 pub(crate) fn with_texts(base: &str) -> String {
     base.replace("CALIBRATION", "--calibration=calibration.jsonl --num-tokens=600 --seq-len=32")
-        .replace("TEXT", "--text=text.jsonl --window=64")
+        .replace("TEXT", "--text=text.jsonl --evaluation=window=64")
 }
 
 /// Whether an option refuses another one.

@@ -10,13 +10,12 @@ version: 1
 title: Two methods
 model: model
 text: text.jsonl
-window: 64
 evaluation: {window: 64}
 jobs:
   - compress: {rank: 2, calibration: calibration.jsonl, num_tokens: 1200, seq_len: 64, layers: 0}
   - compress: {method: laser, rank: 3, roles: [up, gate]}
     name: cut
-  - eval: {model: {from: cut}, baseline: model}
+  - eval: {model: {from: cut}, baseline: model, window: 64}
   - export: {model: {from: compress-1}, form: dense}
 ";
 

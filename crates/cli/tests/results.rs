@@ -31,7 +31,7 @@ const MORE: &[&str] = &[
     "molecule compress potential --keep=0.5 --calibration=a.xyz --test=a.xyz --recover=2 -o OUT",
     "inspect model --slots",
     "import model/model.safetensors -o OUT",
-    "eval model TEXT --dry-run",
+    "eval model --text=text.jsonl --window=64 --dry-run",
     "compress model --keep=0.5 --roles=query CALIBRATION --dry-run -o OUT",
     "compress model --budget=0.5 --roles=query CALIBRATION --dry-run -o OUT",
     "compress model --method=width --keep=0.9 CALIBRATION --dry-run -o OUT",
@@ -61,7 +61,7 @@ const BESIDE: &[&str] = &[
 
 /// Options with which a command of [`BASES`] succeeds.
 const GOALS: &[(&str, &str)] =
-    &[("molecule-relax", "--fmax=1000"), ("search", "--evaluation window=64")];
+    &[("molecule-relax", "--fmax=1000"), ("search", "--evaluation=window=64")];
 
 /// The command of a verb in [`BASES`], which succeeds.
 fn base(verb: &Verb) -> Option<String> {

@@ -20,7 +20,7 @@ const MIDDLE: Duration = Duration::from_millis(1200);
 /// Calibration on a little text.
 const CALIBRATION: &str = "--calibration=calibration.jsonl --num-tokens=1500 --seq-len=64";
 /// Evaluation of a long text.
-const TEXT: &str = "--text=long.jsonl --window=64 --stride=8";
+const TEXT: &str = "--text=long.jsonl --evaluation=window=64,stride=8";
 
 /// Commands that work for much longer than the test waits, of each verb that can. `OUT` is a place
 /// of their own.
@@ -32,7 +32,7 @@ const LONG: &[&str] = &[
     "sweep model --roles fc_in,fc_out --size rate=9,5 TEXT -o OUT",
     "compose model --roles fc_in,fc_out --size rate=9,5 TEXT -o OUT",
     "search model --roles fc_in,fc_out --questions many.jsonl CALIBRATION -o OUT",
-    "eval model TEXT -o OUT",
+    "eval model --text=long.jsonl --window=64 --stride=8 -o OUT",
     "run -r long.yaml -o OUT",
     "fit normal:2048 --operator low_rank --keep 0.5 -o OUT",
     "train-lm -o OUT",

@@ -17,7 +17,7 @@
 //! preceding stages, the first stage that of the recipe, which is also selected by `baseline:
 //! true`.
 
-use crate::jobs::VERBS;
+use crate::jobs::{VERBS, renamed};
 use crate::jobs::kit::{AnyJob, Failure, FailureKind, Field, Verb, Written};
 use linwright_run::spelling::nearest_names;
 use linwright_run::{place, shown};
@@ -170,7 +170,14 @@ impl JobList {
             let mut known = false;
             for entry in &mut self.entries {
                 let fields = (entry.verb.fields)();
-                let Some(field) = field_named(&fields, key) else { continue };
+                let Some(field) = field_named(&fields, key) else {
+                    let has = |key: &str| field_named(&fields, key).is_some();
+                    if let Some(told) = renamed(&entry.verb.words(), key, &has) {
+                        let words = entry.verb.words();
+                        return Err(wrong(format!("{name}: {} of {words} {told}", shown(key))));
+                    }
+                    continue;
+                };
                 known = true;
                 if !fields.iter().any(|f| f.key == field.key && given(&entry.options, f).is_some())
                 {

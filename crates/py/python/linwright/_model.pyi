@@ -87,30 +87,12 @@ class Model:
         seed: int = 0,
         offload: bool = False,
         text: Text | None = None,
-        more_texts: StrPath | Sequence[StrPath] = (),
-        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        num_fewshot: int | None = None,
-        laser_scoring: Literal['correct', 'compat'] = 'correct',
-        laser_new_tokens: int | None = None,
-        laser_split: Literal['all', 'validation', 'test'] = 'all',
-        fewshot_seed: int = 1234,
-        bootstrap_iters: int = 100000,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        date: Text | None = None,
-        chat_template_args: Text | None = None,
-        system_instruction: Text | None = None,
-        max_length: int | None = None,
         batch_size: Text = 'auto',
-        window: int = 512,
-        stride: int | None = None,
-        bos: Literal['auto', 'always', 'never'] = 'auto',
-        join: Literal['separate', 'space', 'blank_line'] = 'separate',
-        samples: Text | None = None,
         limit: int | None = None,
+        evaluation: Text | None = None,
         form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
         dtype: Literal['f32', 'f16', 'bf16'] | None = None,
         force: bool = False,
@@ -171,39 +153,14 @@ class Model:
                 [default: if the weights in f32 would take more than half of the memory].
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
-            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
-            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            num_fewshot: Number of few-shot examples [default: that of the task].
-            laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
-                reproduces the paper's code, including its defects.
-            laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
-                with 1 the most likely token must be the answer [default: that of the data set].
-            laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
-                the files, `test` the rest.
-            fewshot_seed: Seed of the few-shot examples.
-            bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
-            apply_chat_template: Format prompts with the model's chat template.
-            fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
-                message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
-                [default: today in UTC, where it asks for one].
-            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
-                false}`; `tools` and `documents` are among them.
-            system_instruction: System prompt before each prompt.
-            max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
                 result.
-            window: Window of perplexity, in tokens.
-            stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
-                follows the tokenizer.
-            join: Whether documents are scored separately, or joined by a space or a blank line.
-            samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
-                7]}`, as JSON or as a file.
             limit: Evaluate only the first N documents of each task.
+            evaluation: How texts and tasks are read, asked and scored, with keys that are options of
+                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
             output: Output directory.
             form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
                 than necessary.
@@ -235,30 +192,12 @@ class Model:
         seq_len: int = 256,
         seed: int = 0,
         text: Text | None = None,
-        more_texts: StrPath | Sequence[StrPath] = (),
-        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        num_fewshot: int | None = None,
-        laser_scoring: Literal['correct', 'compat'] = 'correct',
-        laser_new_tokens: int | None = None,
-        laser_split: Literal['all', 'validation', 'test'] = 'all',
-        fewshot_seed: int = 1234,
-        bootstrap_iters: int = 100000,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        date: Text | None = None,
-        chat_template_args: Text | None = None,
-        system_instruction: Text | None = None,
-        max_length: int | None = None,
         batch_size: Text = 'auto',
-        window: int = 512,
-        stride: int | None = None,
-        bos: Literal['auto', 'always', 'never'] = 'auto',
-        join: Literal['separate', 'space', 'blank_line'] = 'separate',
-        samples: Text | None = None,
         limit: int | None = None,
+        evaluation: Text | None = None,
         title: Text = 'Comparison of methods',
         output: StrPath | None = None,
         save_best: StrPath | None = None,
@@ -300,39 +239,14 @@ class Model:
             seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
-            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
-            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            num_fewshot: Number of few-shot examples [default: that of the task].
-            laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
-                reproduces the paper's code, including its defects.
-            laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
-                with 1 the most likely token must be the answer [default: that of the data set].
-            laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
-                the files, `test` the rest.
-            fewshot_seed: Seed of the few-shot examples.
-            bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
-            apply_chat_template: Format prompts with the model's chat template.
-            fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
-                message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
-                [default: today in UTC, where it asks for one].
-            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
-                false}`; `tools` and `documents` are among them.
-            system_instruction: System prompt before each prompt.
-            max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
                 result.
-            window: Window of perplexity, in tokens.
-            stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
-                follows the tokenizer.
-            join: Whether documents are scored separately, or joined by a space or a blank line.
-            samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
-                7]}`, as JSON or as a file.
             limit: Evaluate only the first N documents of each task.
+            evaluation: How texts and tasks are read, asked and scored, with keys that are options of
+                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
             title: Title of the report.
             output: Directory of the comparison [default: runs/compare- and its fingerprint].
             save_best: Save the best model at the first share to this directory. Its figures are those of
@@ -374,30 +288,12 @@ class Model:
         seed: int = 0,
         offload: bool = False,
         text: Text | None = None,
-        more_texts: StrPath | Sequence[StrPath] = (),
-        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        num_fewshot: int | None = None,
-        laser_scoring: Literal['correct', 'compat'] = 'correct',
-        laser_new_tokens: int | None = None,
-        laser_split: Literal['all', 'validation', 'test'] = 'all',
-        fewshot_seed: int = 1234,
-        bootstrap_iters: int = 100000,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        date: Text | None = None,
-        chat_template_args: Text | None = None,
-        system_instruction: Text | None = None,
-        max_length: int | None = None,
         batch_size: Text = 'auto',
-        window: int = 512,
-        stride: int | None = None,
-        bos: Literal['auto', 'always', 'never'] = 'auto',
-        join: Literal['separate', 'space', 'blank_line'] = 'separate',
-        samples: Text | None = None,
         limit: int | None = None,
+        evaluation: Text | None = None,
         form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
         dtype: Literal['f32', 'f16', 'bf16'] | None = None,
         force: bool = False,
@@ -457,39 +353,14 @@ class Model:
                 [default: if the weights in f32 would take more than half of the memory].
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
-            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
-            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            num_fewshot: Number of few-shot examples [default: that of the task].
-            laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
-                reproduces the paper's code, including its defects.
-            laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
-                with 1 the most likely token must be the answer [default: that of the data set].
-            laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
-                the files, `test` the rest.
-            fewshot_seed: Seed of the few-shot examples.
-            bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
-            apply_chat_template: Format prompts with the model's chat template.
-            fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
-                message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
-                [default: today in UTC, where it asks for one].
-            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
-                false}`; `tools` and `documents` are among them.
-            system_instruction: System prompt before each prompt.
-            max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
                 result.
-            window: Window of perplexity, in tokens.
-            stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
-                follows the tokenizer.
-            join: Whether documents are scored separately, or joined by a space or a blank line.
-            samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
-                7]}`, as JSON or as a file.
             limit: Evaluate only the first N documents of each task.
+            evaluation: How texts and tasks are read, asked and scored, with keys that are options of
+                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
             output: Output directory.
             form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
                 than necessary.
@@ -572,30 +443,12 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
-        more_texts: StrPath | Sequence[StrPath] = (),
-        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        num_fewshot: int | None = None,
-        laser_scoring: Literal['correct', 'compat'] = 'correct',
-        laser_new_tokens: int | None = None,
-        laser_split: Literal['all', 'validation', 'test'] = 'all',
-        fewshot_seed: int = 1234,
-        bootstrap_iters: int = 100000,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        date: Text | None = None,
-        chat_template_args: Text | None = None,
-        system_instruction: Text | None = None,
-        max_length: int | None = None,
         batch_size: Text = 'auto',
-        window: int = 512,
-        stride: int | None = None,
-        bos: Literal['auto', 'always', 'never'] = 'auto',
-        join: Literal['separate', 'space', 'blank_line'] = 'separate',
-        samples: Text | None = None,
         limit: int | None = None,
+        evaluation: Text | None = None,
         output: StrPath | None = None,
         form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
         force: bool = False,
@@ -640,39 +493,14 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
-            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
-            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            num_fewshot: Number of few-shot examples [default: that of the task].
-            laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
-                reproduces the paper's code, including its defects.
-            laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
-                with 1 the most likely token must be the answer [default: that of the data set].
-            laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
-                the files, `test` the rest.
-            fewshot_seed: Seed of the few-shot examples.
-            bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
-            apply_chat_template: Format prompts with the model's chat template.
-            fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
-                message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
-                [default: today in UTC, where it asks for one].
-            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
-                false}`; `tools` and `documents` are among them.
-            system_instruction: System prompt before each prompt.
-            max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
                 result.
-            window: Window of perplexity, in tokens.
-            stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
-                follows the tokenizer.
-            join: Whether documents are scored separately, or joined by a space or a blank line.
-            samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
-                7]}`, as JSON or as a file.
             limit: Evaluate only the first N documents of each task.
+            evaluation: How texts and tasks are read, asked and scored, with keys that are options of
+                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
             output: Output directory for the model.
             form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
                 than necessary.
@@ -704,30 +532,12 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
-        more_texts: StrPath | Sequence[StrPath] = (),
-        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        num_fewshot: int | None = None,
-        laser_scoring: Literal['correct', 'compat'] = 'correct',
-        laser_new_tokens: int | None = None,
-        laser_split: Literal['all', 'validation', 'test'] = 'all',
-        fewshot_seed: int = 1234,
-        bootstrap_iters: int = 100000,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        date: Text | None = None,
-        chat_template_args: Text | None = None,
-        system_instruction: Text | None = None,
-        max_length: int | None = None,
         batch_size: Text = 'auto',
-        window: int = 512,
-        stride: int | None = None,
-        bos: Literal['auto', 'always', 'never'] = 'auto',
-        join: Literal['separate', 'space', 'blank_line'] = 'separate',
-        samples: Text | None = None,
         limit: int | None = None,
+        evaluation: Text | None = None,
         metric: Text | None = None,
         shuffle: int | None = None,
         no_split: bool = False,
@@ -774,39 +584,14 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
-            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
-            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            num_fewshot: Number of few-shot examples [default: that of the task].
-            laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
-                reproduces the paper's code, including its defects.
-            laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
-                with 1 the most likely token must be the answer [default: that of the data set].
-            laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
-                the files, `test` the rest.
-            fewshot_seed: Seed of the few-shot examples.
-            bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
-            apply_chat_template: Format prompts with the model's chat template.
-            fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
-                message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
-                [default: today in UTC, where it asks for one].
-            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
-                false}`; `tools` and `documents` are among them.
-            system_instruction: System prompt before each prompt.
-            max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
                 result.
-            window: Window of perplexity, in tokens.
-            stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
-                follows the tokenizer.
-            join: Whether documents are scored separately, or joined by a space or a blank line.
-            samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
-                7]}`, as JSON or as a file.
             limit: Evaluate only the first N documents of each task.
+            evaluation: How texts and tasks are read, asked and scored, with keys that are options of
+                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
             metric: Metric by which cells are compared [default: the first of the task].
             shuffle: Shuffle the items with this seed before they are split into validation and test
                 [default: the order of the file].
@@ -844,30 +629,12 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
-        more_texts: StrPath | Sequence[StrPath] = (),
-        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        num_fewshot: int | None = None,
-        laser_scoring: Literal['correct', 'compat'] = 'correct',
-        laser_new_tokens: int | None = None,
-        laser_split: Literal['all', 'validation', 'test'] = 'all',
-        fewshot_seed: int = 1234,
-        bootstrap_iters: int = 100000,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        date: Text | None = None,
-        chat_template_args: Text | None = None,
-        system_instruction: Text | None = None,
-        max_length: int | None = None,
         batch_size: Text = 'auto',
-        window: int = 512,
-        stride: int | None = None,
-        bos: Literal['auto', 'always', 'never'] = 'auto',
-        join: Literal['separate', 'space', 'blank_line'] = 'separate',
-        samples: Text | None = None,
         limit: int | None = None,
+        evaluation: Text | None = None,
         sweep: StrPath | None = None,
         metric: Text | None = None,
         shuffle: int | None = None,
@@ -912,39 +679,14 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
-            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
-            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            num_fewshot: Number of few-shot examples [default: that of the task].
-            laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
-                reproduces the paper's code, including its defects.
-            laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
-                with 1 the most likely token must be the answer [default: that of the data set].
-            laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
-                the files, `test` the rest.
-            fewshot_seed: Seed of the few-shot examples.
-            bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
-            apply_chat_template: Format prompts with the model's chat template.
-            fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
-                message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
-                [default: today in UTC, where it asks for one].
-            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
-                false}`; `tools` and `documents` are among them.
-            system_instruction: System prompt before each prompt.
-            max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
                 result.
-            window: Window of perplexity, in tokens.
-            stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
-                follows the tokenizer.
-            join: Whether documents are scored separately, or joined by a space or a blank line.
-            samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
-                7]}`, as JSON or as a file.
             limit: Evaluate only the first N documents of each task.
+            evaluation: How texts and tasks are read, asked and scored, with keys that are options of
+                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
             sweep: Visit weights in the order of this sweep, best first: its `result.json` [default: the
                 order of the options].
             metric: Metric by which models are compared [default: the first of the task].
@@ -978,30 +720,12 @@ class Model:
         seq_len: int = 256,
         seed: int = 0,
         text: Text | None = None,
-        more_texts: StrPath | Sequence[StrPath] = (),
-        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        num_fewshot: int | None = None,
-        laser_scoring: Literal['correct', 'compat'] = 'correct',
-        laser_new_tokens: int | None = None,
-        laser_split: Literal['all', 'validation', 'test'] = 'all',
-        fewshot_seed: int = 1234,
-        bootstrap_iters: int = 100000,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        date: Text | None = None,
-        chat_template_args: Text | None = None,
-        system_instruction: Text | None = None,
-        max_length: int | None = None,
         batch_size: Text = 'auto',
-        window: int = 512,
-        stride: int | None = None,
-        bos: Literal['auto', 'always', 'never'] = 'auto',
-        join: Literal['separate', 'space', 'blank_line'] = 'separate',
-        samples: Text | None = None,
         limit: int | None = None,
+        evaluation: Text | None = None,
         no_share: bool = False,
         title: Text = 'Search of ranks',
         form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
@@ -1044,39 +768,14 @@ class Model:
             seed: Seed of calibration text that is drawn.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
-            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
-            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            num_fewshot: Number of few-shot examples [default: that of the task].
-            laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
-                reproduces the paper's code, including its defects.
-            laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
-                with 1 the most likely token must be the answer [default: that of the data set].
-            laser_split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of
-                the files, `test` the rest.
-            fewshot_seed: Seed of the few-shot examples.
-            bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
-            apply_chat_template: Format prompts with the model's chat template.
-            fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
-                message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
-                [default: today in UTC, where it asks for one].
-            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
-                false}`; `tools` and `documents` are among them.
-            system_instruction: System prompt before each prompt.
-            max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
                 result.
-            window: Window of perplexity, in tokens.
-            stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
-                follows the tokenizer.
-            join: Whether documents are scored separately, or joined by a space or a blank line.
-            samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
-                7]}`, as JSON or as a file.
             limit: Evaluate only the first N documents of each task.
+            evaluation: How texts and tasks are read, asked and scored, with keys that are options of
+                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
             no_share: Follow the published steps without shortcuts: slower, same decisions.
             title: Title of the report.
             output: Output directory: the model, `plan.json`, `decisions.jsonl` and the report.

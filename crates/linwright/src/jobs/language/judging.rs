@@ -204,7 +204,6 @@ mod tests {
             (json!({"evaluation": "windows=1"}), "evaluation has no option windows"),
             (json!({"evaluation": "date=now"}), "evaluation is \"date=now\""),
             (json!({"evaluation": "limit=3"}), "evaluation has no option limit"),
-            (json!({"window": 3}), "window was renamed: --evaluation window=VALUE"),
         ] {
             let mut job = json!({"model": "m"});
             job.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
