@@ -148,7 +148,7 @@ fn figure<M, S>(compared: &Compared<M, S>) -> Option<Figure> {
     let names = series(compared);
     // Perplexities differ by orders of magnitude.
     let log = !metric.higher_is_better;
-    let models: Vec<(&Cell<M, S>, &Figures<M, S>, f64)> = compared
+    let models: Vec<_> = compared
         .cells
         .iter()
         .filter_map(|cell| {
