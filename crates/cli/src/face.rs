@@ -438,7 +438,10 @@ mod tests {
     fn wrong_values_name_their_option() {
         for (given, expected) in [
             (["--size=rate=nan", "--layers=1"], "expected keep=SHARE, rank=N"),
-            (["--evaluation=max_length=1", "--layers=1"], "expected a whole number from 2 to 16777216"),
+            (
+                ["--evaluation=max_length=1", "--layers=1"],
+                "expected a whole number from 2 to 16777216",
+            ),
             (["--batch-size=none", "--layers=1"], "--batch-size is \"none\": expected auto"),
             (["--intervention=none", "--layers=1"], "possible values: rank-reduction"),
             (["--cache=a", "--no-cache"], "cannot be used with"),

@@ -177,7 +177,8 @@ fn what_shards_cannot_exchange_is_refused_before_any_work() {
     let w = Workshop::new();
     let line = whole(CASES[0]);
     w.fails(&format!("{line} -o out --force --shard 0/2"), 2, &["--force", "remove"]);
-    let composing = "compose model --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64";
+    let composing =
+        "compose model --roles fc_in --size rate=9 --text text.jsonl --evaluation window=64";
     w.fails(&format!("{composing} --shard 0/2"), 2, &["no --output"]);
     w.fails(&format!("{line} --recover 2 -o out --shard 0/2"), 2, &["--recover is not divided"]);
     assert!(!w.path("out").exists());

@@ -5,8 +5,7 @@ use crate::recipes::JOBS;
 use crate::workshop::{Workshop, pieces};
 use std::fs::{self, File};
 
-const SWEEP: &str =
-    "sweep model --no-cache --roles fc_in --layers 0 --size rate=9 --text text.jsonl --evaluation window=64";
+const SWEEP: &str = "sweep model --no-cache --roles fc_in --layers 0 --size rate=9 --text text.jsonl --evaluation window=64";
 
 /// Holds a run directory as a command at work does.
 fn held(w: &Workshop, directory: &str) -> File {

@@ -131,7 +131,8 @@ fn stages_work_on_what_was_written_before() {
 #[test]
 fn a_command_is_a_recipe_and_values_come_from_outside() {
     let w = Workshop::new();
-    let line = "laser model --lname fc_in --lnum 0 --rate 9 --text text.jsonl --evaluation window=64";
+    let line =
+        "laser model --lname fc_in --lnum 0 --rate 9 --text text.jsonl --evaluation window=64";
     let recipe = w.ok(&format!("{line} --print-recipe"));
     w.write("laser.yaml", &recipe);
     let (one, other) = (w.ok_json(line), w.ok_json("run -r laser.yaml -o out"));

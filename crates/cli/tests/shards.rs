@@ -17,7 +17,8 @@ fn shards(w: &Workshop, line: &str, order: &[usize], count: usize) {
 #[test]
 fn a_sweep_has_the_same_bytes_from_shards_in_any_order_and_number() {
     let w = Workshop::new();
-    let line = "sweep model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --evaluation window=64";
+    let line =
+        "sweep model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --evaluation window=64";
     w.ok(&format!("{line} -o whole"));
     shards(&w, line, &[2, 0, 1], 3);
     w.ok("merge part1 part0 part2 part1 -o merged");
@@ -36,7 +37,8 @@ fn a_sweep_has_the_same_bytes_from_shards_in_any_order_and_number() {
 #[test]
 fn a_shard_that_was_killed_is_completed_by_the_merge() {
     let w = Workshop::new();
-    let line = "sweep model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --evaluation window=64";
+    let line =
+        "sweep model --roles fc_in,fc_out --size rate=9,5 --text text.jsonl --evaluation window=64";
     w.ok(&format!("{line} -o whole"));
     shards(&w, line, &[0, 1], 2);
     // As if it had been killed before its last cells.

@@ -17,8 +17,8 @@
 //! preceding stages, the first stage that of the recipe, which is also selected by `baseline:
 //! true`.
 
-use crate::jobs::{VERBS, renamed};
 use crate::jobs::kit::{AnyJob, Failure, FailureKind, Field, Verb, Written};
+use crate::jobs::{VERBS, renamed};
 use linwright_run::spelling::nearest_names;
 use linwright_run::{place, shown};
 use linwright_study::recipe::VERSION;

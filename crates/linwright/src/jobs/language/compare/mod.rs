@@ -66,7 +66,8 @@ pub struct Compare {
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// What models are scored on; the first ranks. Of each task the first 200 documents, unless
-    /// --limit or `samples` of --evaluation is given. With `pocket` its text and questions by default.
+    /// --limit or `samples` of --evaluation is given. With `pocket` its text and questions by
+    /// default.
     #[serde(flatten, with = "Judging")]
     pub evaluation: EvaluationOptions,
     /// Title of the report.
