@@ -16,12 +16,14 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// The repository that this program was built from.
+    /// The repository of the `cargo xtask` that is running, or else the one that this program was
+    /// built from: worktrees that share a target directory share the program.
     ///
     /// # Errors
     /// If git cannot list its files.
     pub(crate) fn open() -> Result<Self> {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let built = env!("CARGO_MANIFEST_DIR").into();
+        let here = std::env::var_os("CARGO_MANIFEST_DIR").map_or(built, PathBuf::from);
         let root = here.parent().context("xtask has no parent folder")?;
         Self::at(root)
     }
