@@ -101,6 +101,33 @@ fn a_list_divides_where_a_name_begins() {
 }
 
 #[test]
+fn numbers_beyond_their_bounds_are_refused_in_every_catalogue() {
+    let mut count = 0;
+    for (_, catalogue) in crate::jobs::CATALOGUES {
+        for entry in &catalogue().entries {
+            for key in &entry.keys {
+                let refused = match &key.kind {
+                    ValueKind::Integer { min, max } => {
+                        let below = min.checked_sub(1).map_or("-1".to_owned(), |n| n.to_string());
+                        let above = (u128::from(*max) + 1).to_string();
+                        [below, above, "nan".to_owned(), "1e400".to_owned()]
+                    }
+                    ValueKind::Number { .. } => ["nan", "inf", "-inf", "1e400"].map(str::to_owned),
+                    _ => continue,
+                };
+                for text in refused {
+                    let of = format!("{}:{} = {text}", entry.name, key.name);
+                    let error = key.read(&text).expect_err(&of);
+                    assert!(error.contains(&key.kind.expected()), "{of}: {error}");
+                }
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 100, "{count} numbers");
+}
+
+#[test]
 fn every_number_of_a_method_is_bounded() {
     let mut count = 0;
     for entry in &Methods::catalogue().entries {
