@@ -108,7 +108,7 @@ fn calibration_text_that_cannot_be_is_refused_before_any_work() {
         ("task:multiple_choice", 2, &["--data multiple_choice=FILE"]),
         ("combination", 1, &["--data piqa:train=FILE"]),
         ("combination --seq-len 64", 2, &["4 texts of 64", "--num-tokens 384"]),
-        ("samples --evaluation text_field=body", 2, &["--text-field body: no text"]),
+        ("samples --text-field body", 2, &["--text-field body: no text"]),
         ("samples --seq-len 300", 2, &["300 tokens", "256"]),
     ] {
         let before = w.names();

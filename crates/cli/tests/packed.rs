@@ -70,7 +70,7 @@ fn every_command_that_takes_texts_takes_them_packed() {
         ] {
             let options = options.replace("rows.jsonl", jsonl).replace("rows.csv", csv);
             let options = options.replace("rows.tsv", tsv).replace("asked.jsonl", "asked.jsonl.gz");
-            let out = w.ok(&texts::with_field(&format!("{verb} {options}"), "content"));
+            let out = w.ok(&format!("{verb} {options} --text-field content"));
             assert!(!out.is_empty(), "{verb}");
             for place in ["out", "lists"].map(|name| w.path(name)) {
                 if place.exists() {

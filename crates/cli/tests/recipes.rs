@@ -242,6 +242,10 @@ fn wrong_recipes_are_refused_before_any_work() {
             &["below the directory"],
         ),
         ("version: 1\nmodel: model\nlimt: 3\njobs: [{eval: {text: t}}]", &["limt", "limit"]),
+        (
+            "version: 1\nmodel: model\nwindow: 64\njobs: [{eval: {text: t}}, {compress: {keep: 0.5}}]",
+            &["window of compress was renamed: --evaluation window=VALUE"],
+        ),
         ("version: 1\njobs: [{eval: {model: m, windw: 3}}]", &["eval-1", "windw", "window"]),
         ("version: 1\njobs: [{eval: {model: m, window: many}}]", &["eval-1", "window"]),
     ];

@@ -90,14 +90,6 @@ pub(crate) fn workshop() -> Workshop {
     w
 }
 
-/// A command of [`CASES`] with the field of its texts.
-pub(crate) fn with_field(command: &str, field: &str) -> String {
-    match command.contains("--evaluation ") {
-        true => command.replace("--evaluation ", &format!("--evaluation text_field={field},")),
-        false => format!("{command} --text-field {field}"),
-    }
-}
-
 #[test]
 fn every_command_that_takes_texts_takes_them_from_any_field() {
     let w = workshop();
@@ -109,22 +101,19 @@ fn every_command_that_takes_texts_takes_them_from_any_field() {
         // Potentials are fitted to structures, in a `FILE`.
         let is_fitted = help.contains("--calibration <CALIBRATION>");
         let any = is_fitted || texts.iter().any(|option| is_option(option));
-        let has_field = is_option("--text-field") || is_option("--evaluation");
-        assert_eq!(any, has_field, "{verb}: {help}");
+        assert_eq!(any, is_option("--text-field"), "{verb}: {help}");
         any
     };
     let all: BTreeSet<String> = verbs(&w, "").into_iter().filter(takes_texts).collect();
     assert_eq!(all, tried);
     for (verb, options) in CASES {
         let command = format!("{verb} {options}");
-        for (command, missing) in
-            [(command.clone(), "text"), (with_field(&command, "contnet"), "contnet")]
-        {
+        for (field, missing) in [("", "text"), (" --text-field contnet", "contnet")] {
             let missing = format!("field `{missing}` is missing; the fields are [");
             let words = [&missing, "for `content` give --text-field (in a recipe text_field)"];
-            w.fails(&command, 1, &words);
+            w.fails(&format!("{command}{field}"), 1, &words);
         }
-        w.ok(&with_field(&command, "content"));
+        w.ok(&format!("{command} --text-field content"));
         if w.path("out").exists() {
             fs::remove_dir_all(w.path("out")).unwrap();
         }
@@ -156,7 +145,7 @@ fn recipes_name_the_field_of_each_text() {
     w.write("own.yaml", RECIPE.replace("text_field", "textfield"));
     w.fails("run -r own.yaml -o other", 3, &["did you mean `text_field`?"]);
     w.write("sweep.yaml", "{version: 1, title: S, model: model, runs: [{title: a, options: {roles: fc_out, \
-                           layers: 0, rank: 1, no-cache: true, text: rows.csv, limit: 1, evaluation: {text-field: content, window: 16}}}]}");
+                           layers: 0, rank: 1, no-cache: true, text: rows.csv, text-field: content, limit: 1, evaluation: {window: 16}}}]}");
     w.ok("run -r sweep.yaml -o swept");
 }
 
@@ -167,7 +156,7 @@ fn a_field_of_texts_without_any_is_refused() {
     for args in [
         "eval model --text plain.txt --text-field content",
         "eval model --questions questions.jsonl --text-field content",
-        "compress pocket --calibration pocket --evaluation text_field=content -o out",
+        "compress pocket --calibration pocket --text-field content -o out",
     ] {
         w.fails(args, 2, &["--text-field content: no text of this command has fields", ".csv"]);
     }

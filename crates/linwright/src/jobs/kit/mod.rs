@@ -41,6 +41,7 @@ pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use help::beginning;
 pub use layers::parse_layers;
 pub use outcome::{Outcome, write_pages};
+pub(crate) use read::check_together;
 pub use read::read;
 pub use renamed::renamed;
 pub use session::{Host, Session, to_yaml};

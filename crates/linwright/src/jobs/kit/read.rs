@@ -41,24 +41,38 @@ pub(super) fn read_of<J: Options>(
     if let Some(field) = fields.iter().find(|f| f.is_required && !job.contains_key(&f.key)) {
         return Err(JobError::of(&field.key, "is missing"));
     }
+    for field in fields.iter().filter(|field| job.contains_key(&field.key)) {
+        check(field, &job[&field.key])?;
+        contradiction_of(field, &job)?;
+    }
+    serde_json::from_value(Value::Object(job.clone())).map_err(|error| wrong::<J>(&job, &error))
+}
+
+/// Refuses options of which one excludes another, or lacks one that it needs.
+///
+/// # Errors
+/// [`JobError`] naming both.
+pub(crate) fn check_together<J: Options>(job: &Map<String, Value>) -> Result<(), JobError> {
+    fields::<J>().iter().try_for_each(|field| contradiction_of(field, job))
+}
+
+/// The same for one option.
+fn contradiction_of(field: &Field, job: &Map<String, Value>) -> Result<(), JobError> {
     // A flag that is off, an option that is null and an empty list count as absent.
     let is_given = |key: &String| {
         let absent = [Value::Null, Value::Bool(false), Value::Array(Vec::new())];
         job.get(key).is_some_and(|value| !absent.contains(value))
     };
-    for field in fields.iter().filter(|field| job.contains_key(&field.key)) {
-        check(field, &job[&field.key])?;
-        if !is_given(&field.key) {
-            continue;
-        }
-        if let Some(other) = field.conflicts.iter().find(|other| is_given(other)) {
-            return Err(JobError::of(&field.key, format!("cannot be used with {other}")));
-        }
-        if let Some(other) = field.requires.iter().find(|other| !is_given(other)) {
-            return Err(JobError::of(&field.key, format!("needs {other}")));
-        }
+    if !is_given(&field.key) {
+        return Ok(());
     }
-    serde_json::from_value(Value::Object(job.clone())).map_err(|error| wrong::<J>(&job, &error))
+    if let Some(other) = field.conflicts.iter().find(|other| is_given(other)) {
+        return Err(JobError::of(&field.key, format!("cannot be used with {other}")));
+    }
+    if let Some(other) = field.requires.iter().find(|other| !is_given(other)) {
+        return Err(JobError::of(&field.key, format!("needs {other}")));
+    }
+    Ok(())
 }
 
 /// The value in the form of the schema.

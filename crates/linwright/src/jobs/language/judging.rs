@@ -1,5 +1,5 @@
 //! Evaluation in commands that do something else as well: texts, tasks and how much of them are
-//! options of their own, all other keys stand in one, `--evaluation window=256,bos=always`.
+//! options of their own, all other keys are in one, `--evaluation window=256,bos=always`.
 //!
 //! Which keys there are, with their bounds and help, follows from the schema of
 //! [`EvaluationOptions`], so that `eval` and other commands cannot differ.
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// Options with a flag of their own in all commands.
-const OWN: [&str; 6] = ["text", "questions", "tasks", "data", "batch_size", "limit"];
+const OWN: [&str; 7] = ["text", "text_field", "questions", "tasks", "data", "batch_size", "limit"];
 
 /// The option with the other keys.
 const TERM: &str = "evaluation";
@@ -96,29 +96,14 @@ impl Judging {
         let term: Option<EvaluationTerm> = serde_json::from_value(term).map_err(of_serde)?;
         given.retain(|key, _| OWN.contains(&key.as_str()));
         given.extend(term.into_iter().flat_map(|term| term.options()));
-        let evaluation = serde_json::from_value(given.into()).map_err(of_serde)?;
-        match contradiction(&evaluation) {
-            Some(reason) => Err(serde::de::Error::custom(reason)),
-            None => Ok(evaluation),
-        }
+        // What keys refuse or need in `eval`, where they are options, holds here too.
+        kit::check_together::<EvaluationOptions>(&given).map_err(serde::de::Error::custom)?;
+        serde_json::from_value(given.into()).map_err(of_serde)
     }
 }
 
 fn of_serde<E: serde::de::Error>(error: serde_json::Error) -> E {
     E::custom(error)
-}
-
-/// What `x-requires` and `x-conflicts` of the keys refuse in `eval`, where they are options.
-fn contradiction(evaluation: &EvaluationOptions) -> Option<&'static str> {
-    let EvaluationOptions { text, more_texts, samples, limit, .. } = evaluation;
-    if !more_texts.is_empty() && text.is_none() {
-        return Some("more_texts needs text");
-    }
-    if samples.is_some() && limit.is_some() {
-        return Some("samples cannot be used with limit");
-    }
-    let is_multiturn = evaluation.fewshot_as_multiturn && !evaluation.apply_chat_template;
-    is_multiturn.then_some("fewshot_as_multiturn needs apply_chat_template")
 }
 
 impl JsonSchema for Judging {
