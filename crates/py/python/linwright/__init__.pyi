@@ -97,6 +97,7 @@ def compress(
     seed: int = 0,
     offload: bool = False,
     text: Text | None = None,
+    text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
     data: Text | Sequence[Text] = (),
@@ -165,6 +166,7 @@ def compress(
             [default: if the weights in f32 would take more than half of the memory].
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -204,6 +206,7 @@ def compare(
     seq_len: int = 256,
     seed: int = 0,
     text: Text | None = None,
+    text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
     data: Text | Sequence[Text] = (),
@@ -253,6 +256,7 @@ def compare(
         seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -302,6 +306,7 @@ def prune(
     seed: int = 0,
     offload: bool = False,
     text: Text | None = None,
+    text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
     data: Text | Sequence[Text] = (),
@@ -369,6 +374,7 @@ def prune(
             [default: if the weights in f32 would take more than half of the memory].
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -461,6 +467,7 @@ def laser(
     cache: StrPath | None = None,
     no_cache: bool = False,
     text: Text | None = None,
+    text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
     data: Text | Sequence[Text] = (),
@@ -513,6 +520,7 @@ def laser(
         no_cache: Neither read nor store decompositions of weights.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -552,6 +560,7 @@ def sweep(
     cache: StrPath | None = None,
     no_cache: bool = False,
     text: Text | None = None,
+    text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
     data: Text | Sequence[Text] = (),
@@ -606,6 +615,7 @@ def sweep(
         no_cache: Neither read nor store decompositions of weights.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -651,6 +661,7 @@ def compose(
     cache: StrPath | None = None,
     no_cache: bool = False,
     text: Text | None = None,
+    text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
     data: Text | Sequence[Text] = (),
@@ -703,6 +714,7 @@ def compose(
         no_cache: Neither read nor store decompositions of weights.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -744,6 +756,7 @@ def search(
     seq_len: int = 256,
     seed: int = 0,
     text: Text | None = None,
+    text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
     data: Text | Sequence[Text] = (),
@@ -794,6 +807,7 @@ def search(
         seed: Seed of calibration text that is drawn.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.

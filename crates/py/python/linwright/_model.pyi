@@ -87,6 +87,7 @@ class Model:
         seed: int = 0,
         offload: bool = False,
         text: Text | None = None,
+        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
@@ -153,6 +154,7 @@ class Model:
                 [default: if the weights in f32 would take more than half of the memory].
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -192,6 +194,7 @@ class Model:
         seq_len: int = 256,
         seed: int = 0,
         text: Text | None = None,
+        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
@@ -239,6 +242,7 @@ class Model:
             seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -288,6 +292,7 @@ class Model:
         seed: int = 0,
         offload: bool = False,
         text: Text | None = None,
+        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
@@ -353,6 +358,7 @@ class Model:
                 [default: if the weights in f32 would take more than half of the memory].
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -443,6 +449,7 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
+        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
@@ -493,6 +500,7 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -532,6 +540,7 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
+        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
@@ -584,6 +593,7 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -629,6 +639,7 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
+        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
@@ -679,6 +690,7 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
@@ -720,6 +732,7 @@ class Model:
         seq_len: int = 256,
         seed: int = 0,
         text: Text | None = None,
+        text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
@@ -768,6 +781,7 @@ class Model:
             seed: Seed of calibration text that is drawn.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
+            text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
