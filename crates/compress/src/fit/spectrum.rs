@@ -76,7 +76,7 @@ impl Moments<'_> {
 /// A weight in the order of the directions of its output.
 #[derive(Clone, Debug)]
 pub struct Spectrum {
-    /// What the lack of a component adds to the mean squared error, descending: min(out, inp)
+    /// What leaving a component out adds to the mean squared error, descending: min(out, inp)
     /// eigenvalues of the moments of the output.
     pub values: Vec<f64>,
     /// V (out, directions), orthonormal columns; of all values unless only the leading directions

@@ -79,7 +79,7 @@ pub trait Job: Options + Debug + 'static {
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     const OUTPUT_ENDING: &'static str = "";
     /// Where times, memory and machine stand in a result of a foreign format: keys joined by `/`,
-    /// in which `*` is any key or any item of a list. A path that a result lacks has no effect.
+    /// in which `*` is any key or any item of a list. A path that is not in a result is skipped.
     /// Other results mark them by type.
     const MEASURED: &'static [&'static str] = &[];
     /// Kinds of its results, which `linwright report` reads.

@@ -48,7 +48,7 @@ pub(super) fn read_of<J: Options>(
     serde_json::from_value(Value::Object(job.clone())).map_err(|error| wrong::<J>(&job, &error))
 }
 
-/// Refuses options of which one excludes another, or lacks one that it needs.
+/// Refuses options that exclude each other, and options given without one that they need.
 ///
 /// # Errors
 /// [`JobError`] naming both.

@@ -210,8 +210,8 @@ impl Compress {
     /// Checks what needs no model: method, size and plan.
     ///
     /// # Errors
-    /// [`JobError`] if the method lacks a size or cannot have it, if options contradict each other,
-    /// or if the plan cannot be read.
+    /// [`JobError`] if the method has no size or cannot have the given one, if options
+    /// contradict each other, or if the plan cannot be read.
     pub fn check(&self) -> Result<(), JobError> {
         Spec::of(self).map(drop)
     }

@@ -84,8 +84,8 @@ impl Spec {
     /// Resolves the options of a job.
     ///
     /// # Errors
-    /// [`JobError`] if the method lacks a size or cannot have it, if options contradict each other,
-    /// or if the plan cannot be read.
+    /// [`JobError`] if the method has no size or cannot have the given one, if options
+    /// contradict each other, or if the plan cannot be read.
     pub(super) fn of(job: &Compress) -> Result<Self, JobError> {
         let recovery = recovery::resolved(job)?;
         let way = job.method.as_ref().map(|method| method.way());
