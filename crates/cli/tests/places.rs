@@ -164,8 +164,8 @@ fn sweeps_of_a_recipe_keep_their_store_in_its_directory() {
     let w = Workshop::new();
     let text = |cache: &str| {
         format!(
-            "version: 1\ntitle: t\nmodel: model\noptions: {{text: text.jsonl, evaluation: {{window: 64}}, roles: \
-             fc_in, layers: 0, size: rate=9, cache: {cache}}}\nruns:\n  - {{title: One}}\n"
+            "version: 1\ntitle: t\nmodel: model\njobs:\n  - sweep: {{text: text.jsonl, evaluation: {{window: 64}}, \
+             roles: fc_in, layers: 0, size: rate=9, cache: {cache}}}\n    name: one\n"
         )
     };
     w.write("r.yaml", text("/tmp/linwright-outside"));

@@ -144,8 +144,8 @@ fn recipes_name_the_field_of_each_text() {
     w.fails("run -r own.yaml -o other", 1, &["rows.csv, line 2: field `text`", "`content`"]);
     w.write("own.yaml", RECIPE.replace("text_field", "textfield"));
     w.fails("run -r own.yaml -o other", 3, &["did you mean `text_field`?"]);
-    w.write("sweep.yaml", "{version: 1, title: S, model: model, runs: [{title: a, options: {roles: fc_out, \
-                           layers: 0, rank: 1, no-cache: true, text: rows.csv, text-field: content, limit: 1, evaluation: {window: 16}}}]}");
+    w.write("sweep.yaml", "{version: 1, title: S, model: model, jobs: [{sweep: {roles: fc_out, layers: 0, \
+                            rank: 1, no-cache: true, text: rows.csv, text-field: content, limit: 1, evaluation: {window: 16}}}]}");
     w.ok("run -r sweep.yaml -o swept");
 }
 

@@ -4,6 +4,5 @@
 pub mod recipe;
 pub mod report;
 mod study;
-pub mod sweep_recipe;
 
 pub use study::*;

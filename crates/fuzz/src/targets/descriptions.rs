@@ -8,7 +8,6 @@ use linwright::recipes::Recipe;
 use linwright_compress::plan::parse_plan;
 use linwright_evaluate::prompt_of_text;
 use linwright_study::recipe::{self, Table};
-use linwright_study::sweep_recipe;
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Map, Value, json};
 use std::fmt::Debug;
@@ -36,16 +35,10 @@ pub(super) fn task_file(bytes: &[u8]) -> String {
     }))
 }
 
-/// Reads a recipe of a study, on text or on images, or one of a sweep.
+/// Reads a recipe of a study, on text, on images or of a potential.
 pub(super) fn recipe(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
     let path = Path::new("recipe.yaml");
-    if sweep_recipe::is_sweep(text) {
-        return outcome(sweep_recipe::parse_sweeps(path, text).map(|sweeps| {
-            let options: usize = sweeps.runs.iter().map(|run| sweeps.job(run).len()).sum();
-            format!("{} sweeps of {}", few(sweeps.runs.len()), few(options / 4))
-        }));
-    }
     let shown = |tables: &[Table]| {
         let rows = tables.iter().map(|table| table.methods.len()).sum();
         format!("{} tables, {} rows", few(tables.len()), few(rows))

@@ -71,6 +71,8 @@ pub struct Entry {
     pub name: String,
     /// What it does.
     pub verb: &'static Verb,
+    /// A line above its results in the report, such as what a paper published.
+    pub note: Option<String>,
     /// Its options, in which `{from: NAME}` refers to an earlier job.
     pub options: Map<String, Value>,
 }
@@ -115,7 +117,7 @@ pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
 
 /// Whether a recipe is a job or a list of jobs, by its keys. A study has a key `eval`, too.
 pub(super) fn is_list(recipe: &Map<String, Value>) -> bool {
-    if recipe.contains_key("tables") || recipe.contains_key("runs") {
+    if recipe.contains_key("tables") {
         return false;
     }
     recipe.keys().any(|key| matches!(key.as_str(), "jobs" | "stages") || verb_named(key).is_some())
@@ -323,7 +325,10 @@ impl JobList {
     pub fn to_value(&self) -> Value {
         let jobs = self.entries.iter().map(|entry| {
             let (verb, options) = (entry.verb.name.replace('-', "_"), entry.portable_options());
-            json!({ verb: options, "name": entry.name })
+            let mut job = Map::from_iter([(verb, options.into())]);
+            job.insert("name".to_owned(), entry.name.clone().into());
+            job.extend(entry.note.iter().map(|note| ("note".to_owned(), note.clone().into())));
+            Value::Object(job)
         });
         json!({ "version": VERSION, "title": self.title, "jobs": jobs.collect::<Vec<_>>() })
     }
@@ -480,7 +485,7 @@ fn entry(name: &str, index: usize, value: &Value, before: &[Entry]) -> Result<En
         let message = format!("{} is {}, expected a job", place(), shown(&value.to_string()));
         return Err(wrong(message).hint("such as `compress: {model: pocket, keep: 0.8}`"));
     };
-    let (mut verb, mut own_name) = (None, None);
+    let (mut verb, mut own_name, mut note) = (None, None, None);
     for (key, value) in map {
         match verb_named(key) {
             Some(found) if verb.is_none() => verb = Some((found, value)),
@@ -489,6 +494,7 @@ fn entry(name: &str, index: usize, value: &Value, before: &[Entry]) -> Result<En
                 return Err(wrong(message).hint("start each job with a dash"));
             }
             None if key == "name" => own_name = Some(value),
+            None if key == "note" => note = Some(value),
             None => {
                 let names: Vec<&str> = verbs().map(|verb| verb.name).collect();
                 let message = format!("{}: there is no job {}", place(), shown(key));
@@ -518,13 +524,26 @@ fn entry(name: &str, index: usize, value: &Value, before: &[Entry]) -> Result<En
             return Err(wrong(message).hint("a name has letters, digits, - and _"));
         }
     };
-    Ok(Entry { name, verb, options })
+    let note = match note {
+        None => None,
+        Some(Value::String(note)) if is_line(note) => Some(note.clone()),
+        Some(other) => {
+            let message = format!("{}: note is {}", place(), shown(&other.to_string()));
+            return Err(wrong(message).hint("a note is one line of text"));
+        }
+    };
+    Ok(Entry { name, verb, note, options })
 }
 
 /// Whether a text can be the name of a job, and of its folder.
 fn is_name(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !text.is_empty() && text.len() <= 64 && text.chars().all(is_part)
+}
+
+/// Whether a text can stand in a report as one line.
+fn is_line(text: &str) -> bool {
+    text.len() <= 400 && !text.chars().any(char::is_control)
 }
 
 fn field_named<'f>(fields: &'f [Field], key: &str) -> Option<&'f Field> {

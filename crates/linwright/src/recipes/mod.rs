@@ -6,7 +6,6 @@ mod reference;
 mod run_list;
 mod set;
 mod study;
-mod sweeps;
 
 pub use list::{Entry, JobList};
 pub(crate) use list::{is_reference, verb_named};
@@ -14,9 +13,9 @@ pub use presets::{PRESETS, Preset};
 pub use reference::{page, schema};
 pub use study::{read_report, write_report};
 
-use crate::jobs::kit::{Failure, Outcome, Session};
+use crate::jobs::kit::{Failure, FailureKind, Outcome, Session};
+use linwright_run::shown;
 use linwright_study::recipe;
-use linwright_study::sweep_recipe::{SweepRecipe, parse_sweeps};
 use serde_json::Value;
 use std::path::Path;
 
@@ -62,12 +61,6 @@ pub(crate) fn run_recipe(
             }
             run_list::run(name, &list, output, dry_run, session)
         }
-        Recipe::Sweeps(mut recipe) => {
-            if let Some(model) = model {
-                model.clone_into(&mut recipe.model);
-            }
-            sweeps::run(name, &recipe, output, dry_run, session)
-        }
         Recipe::Study(mut recipe) => {
             if let Some(model) = model {
                 model.clone_into(&mut recipe.model);
@@ -94,8 +87,6 @@ pub(crate) fn run_recipe(
 pub enum Recipe {
     /// Jobs, which may refer to one another.
     Jobs(JobList),
-    /// Sweeps of one model.
-    Sweeps(SweepRecipe),
     /// Tables of methods on sets of layers of a language model.
     Study(Box<recipe::Recipe>),
     /// Tables of methods for a small network on images.
@@ -121,7 +112,12 @@ impl Recipe {
             return JobList::read(name, &keys).map(Self::Jobs);
         }
         if keys.contains_key("runs") {
-            return Ok(Self::Sweeps(parse_sweeps(path, &text)?));
+            let message =
+                format!("{}: `runs` was replaced by `jobs`", shown(&path.display().to_string()));
+            return Err(Failure::new(FailureKind::Recipe, message).hint(
+                "write each run as a job, `- sweep: {roles: fc_in, ..}` with a `name`, common options beside `jobs`, \
+                 and what was published as its `note`",
+            ));
         }
         if keys.get("calibration").is_some_and(|data| data.get("images").is_some()) {
             return Ok(Self::ImageStudy(Box::new(recipe::parse_images(path, &text)?)));
@@ -143,9 +139,6 @@ mod tests {
         let failed = |failure: Failure| format!("{failure:?}");
         match Recipe::read(path, "a recipe", text, &[]).map_err(failed)? {
             Recipe::Jobs(list) => list.check().map_err(failed),
-            Recipe::Sweeps(recipe) => {
-                sweeps::jobs("a recipe", &recipe, Path::new("")).map(drop).map_err(failed)
-            }
             Recipe::Study(_) | Recipe::ImageStudy(_) | Recipe::MoleculeStudy(_) => Ok(()),
         }
     }

@@ -18,12 +18,16 @@ pub fn schema() -> Value {
         "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$",
         "description": "Name of the job; by default the verb and its number, such as compress-1.",
     });
+    let note = json!({
+        "type": "string", "maxLength": 400,
+        "description": "A line above its results in the report, such as what a paper published.",
+    });
     let entries: Vec<Value> = jobs
         .keys()
         .map(|key| {
             json!({
                 "type": "object", "required": [key], "additionalProperties": false,
-                "properties": { key: { "$ref": format!("#/$defs/{key}") }, "name": name },
+                "properties": { key: { "$ref": format!("#/$defs/{key}") }, "name": name, "note": note },
             })
         })
         .collect();
@@ -153,6 +157,7 @@ jobs:
 
 - A job is the name of a command with its options. An option has one name everywhere: `num_tokens` here,
   `--num-tokens` on the command line. `--print-recipe` prints any command of this page as a recipe.
+- A job can have a `name`, and a `note`: a line above its results in the report, such as what a paper published.
 - `{from: NAME}` refers to the output of an earlier job: its directory, for `sweep` its `result.json`, for `plan` its
   `edits.json`; `{from: NAME, file: FILE}` to a file in its directory. Items of lists can also be references.
 - Keys next to `jobs` are defaults for every job that has these options and does not set them.
@@ -169,7 +174,7 @@ jobs:
 - `--shard i/N` runs a share of the jobs; `linwright merge` merges the directories of all shares.
 - `linwright run --print-schema` prints the JSON schema of this page, for editors.
 
-Two further forms are older: `runs` of sweeps, as in `recipes/laser-pocket.yaml`, and `tables`, as below.
+A further form is older: `tables`, as below.
 
 ## tables
 

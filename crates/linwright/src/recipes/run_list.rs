@@ -351,7 +351,8 @@ fn write_results(
     let results = json!({ "title": list.title, "jobs": all });
     let mut document = Document { title: list.title.clone(), ..Document::default() };
     for (entry, one) in list.entries.iter().zip(finished) {
-        document.blocks.push(text([format!("{}: {}", entry.name, entry.verb.name)]));
+        let heading = format!("{}: {}", entry.name, entry.verb.name);
+        document.blocks.push(text(std::iter::once(heading).chain(entry.note.clone())));
         document.blocks.extend(one.report.blocks.iter().cloned());
     }
     document.blocks.push(Block::Provenance(provenance(reproduce)));
