@@ -16,6 +16,7 @@ pub(crate) mod named;
 pub(crate) mod outcome;
 pub mod outputs;
 pub(crate) mod read;
+pub(crate) mod record;
 pub(crate) mod renamed;
 pub(crate) mod room;
 pub(crate) mod saving;

@@ -1,29 +1,13 @@
 //! What stands beside the results of a job: its recipe, its record, times and machine.
 
 use super::outcome::apart;
+use super::record::{self, JobRecord};
 use super::{Failure, Session};
 use linwright_report::AnyReport;
 use linwright_run::state;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::path::Path;
-
-/// The job, the models in `inputs`, and the data.
-pub(crate) fn record_of(session: &Session<'_>, inputs: Vec<Value>) -> Map<String, Value> {
-    let mut record = Map::new();
-    record.insert("job".into(), session.job().clone().into());
-    record.insert("inputs".into(), inputs.into());
-    record.insert("data".into(), json!(session.data()));
-    record
-}
-
-/// The file by which `linwright reproduce` runs a job again.
-fn reproduce_file(session: &Session<'_>, record: Map<String, Value>) -> (String, Vec<u8>) {
-    let own = [("schema", json!(1)), ("linwright", json!(session.build().version))];
-    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
-    let record = Value::Object(own.chain(record).collect());
-    ("reproduce.json".to_owned(), format!("{record:#}\n").into_bytes())
-}
 
 /// What stands beside a model that was not loaded but made: the job as a recipe, what was
 /// `measured` and the machine, the record by which `linwright reproduce` makes it again, and a card
@@ -40,7 +24,7 @@ pub(crate) fn beside_new(
          recipe, and `reproduce.json` has the hashes of what was read.\n"
     );
     let mut files = session.files_beside(measured)?;
-    files.push(reproduce_file(session, record_of(session, Vec::new())));
+    files.push(JobRecord::new(session, Vec::new()).file(session)?);
     files.push(("README.md".to_owned(), card.into_bytes()));
     Ok(files)
 }
@@ -66,8 +50,7 @@ pub(crate) fn beside_trained<P: Serialize>(
     curve: &[P],
 ) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let mut files = beside_result(session, what, result)?;
-    let lines = curve.iter().map(|point| format!("{}\n", json!(point)));
-    files.push(("curves.jsonl".to_owned(), lines.collect::<String>().into_bytes()));
+    files.push(("curves.jsonl".to_owned(), record::lines(curve)?.into_bytes()));
     Ok(files)
 }
 
@@ -78,17 +61,17 @@ pub(crate) fn write_beside_own(
     measured: &Value,
     directory: &Path,
 ) -> Result<(), Failure> {
-    write_record(session, record_of(session, Vec::new()), measured, directory)
+    write_record(session, &JobRecord::new(session, Vec::new()), measured, directory)
 }
 
 /// Writes a record beside results, with recipe, times and machine.
 pub(crate) fn write_record(
     session: &Session<'_>,
-    record: Map<String, Value>,
+    record: &JobRecord,
     measured: &Value,
     directory: &Path,
 ) -> Result<(), Failure> {
-    let record = reproduce_file(session, record);
+    let record = record.file(session)?;
     for (name, bytes) in session.files_beside(measured)?.into_iter().chain([record]) {
         state::write(&directory.join(name), &bytes)?;
     }

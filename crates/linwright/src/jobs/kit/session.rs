@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::inputs::{InputHash, hash, is_data};
+use super::record::{Machine, MeasuredFile, pretty};
 use super::source::cache_home_of;
 use crate::pocket::{Unpacked, unpack};
 use linwright_evaluate::{Build, TaskResult, provenance, provenance_of};
@@ -13,7 +14,7 @@ use linwright_run::team::{Alone, Team};
 use linwright_run::{Monitor, Provenance, Shard, StepTime, Store};
 use linwright_study::recipe::VERSION;
 use linwright_tensor::parallel;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -278,16 +279,15 @@ impl<'a> Session<'a> {
         let mut recipe = Map::from_iter([("version".to_owned(), VERSION.into())]);
         recipe.extend(self.job.clone());
         let recipe = to_yaml(&Value::Object(recipe))?;
-        let machine = json!({
-            "commit": self.host.build.commit,
-            "device": format!("cpu ({})", parallel::instruction_set()),
-            "threads": parallel::threads(),
-            "peak_resident_bytes": peak_resident_bytes(),
-        });
-        let measured = json!({ "machine": machine, "measured": measured });
+        let machine = Machine {
+            commit: self.host.build.commit,
+            device: format!("cpu ({})", parallel::instruction_set()),
+            threads: parallel::threads(),
+            peak_resident_bytes: peak_resident_bytes(),
+        };
         Ok(vec![
             ("recipe.yaml".to_owned(), recipe.into_bytes()),
-            (MEASURED.to_owned(), format!("{measured:#}\n").into_bytes()),
+            (MEASURED.to_owned(), pretty(&MeasuredFile { machine, measured })?),
         ])
     }
 

@@ -9,7 +9,6 @@ use linwright_model::tokenizer::Tokenizer;
 use linwright_tensor::RngKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 /// Default largest number of new tokens.
 const NEW_TOKENS: usize = 128;
@@ -150,6 +149,27 @@ impl SamplingOptions {
     }
 }
 
+/// How tokens were drawn, in results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SamplingProtocol {
+    /// Temperature; zero is greedy.
+    pub temperature: f64,
+    /// Number of the likeliest tokens drawn from.
+    pub top_k: Option<usize>,
+    /// Total probability of the likeliest tokens drawn from.
+    pub top_p: Option<f64>,
+    /// Smallest probability, relative to the likeliest token.
+    pub min_p: Option<f64>,
+    /// Factor against repeated tokens.
+    pub repetition_penalty: f64,
+    /// The most new tokens.
+    pub max_new_tokens: usize,
+    /// Tokens that end a text.
+    pub end_tokens: Vec<u32>,
+    /// Texts that end it.
+    pub stop: Vec<String>,
+}
+
 impl Writer {
     /// Continues prompts; `on_text` as in [`generate_text`].
     ///
@@ -178,17 +198,17 @@ impl Writer {
     }
 
     /// The sampling options, for results.
-    pub(in crate::jobs) fn protocol(&self) -> Value {
+    pub(in crate::jobs) fn protocol(&self) -> SamplingProtocol {
         let choice = &self.settings.choice;
-        json!({
-            "temperature": choice.temperature,
-            "top_k": choice.top_k,
-            "top_p": choice.top_p,
-            "min_p": choice.min_p,
-            "repetition_penalty": choice.repetition_penalty,
-            "max_new_tokens": self.stopping.new_tokens,
-            "end_tokens": self.stopping.end_tokens,
-            "stop": self.stopping.stop,
-        })
+        SamplingProtocol {
+            temperature: f64::from(choice.temperature),
+            top_k: choice.top_k,
+            top_p: choice.top_p.map(f64::from),
+            min_p: choice.min_p.map(f64::from),
+            repetition_penalty: f64::from(choice.repetition_penalty),
+            max_new_tokens: self.stopping.new_tokens,
+            end_tokens: self.stopping.end_tokens.clone(),
+            stop: self.stopping.stop.clone(),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Saving an edited model.
 
 use crate::jobs::kit::outcome::apart;
-use crate::jobs::kit::saving::{record_of, write_record};
+use crate::jobs::kit::record::{JobRecord, ModelInput};
+use crate::jobs::kit::saving::write_record;
 use crate::jobs::kit::source::{OpenModel, Place};
 use crate::jobs::kit::{Failure, Session};
 use crate::jobs::language::form::SavedForm;
@@ -13,7 +14,7 @@ use linwright_run::Monitor;
 use linwright_tensor::Shelf;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::path::Path;
 
 /// Options of saving an edited model.
@@ -61,7 +62,7 @@ impl Saving<'_> {
             force: self.force,
             shard_bytes: SHARD_BYTES,
             card: Card { base_model: model.place.on_hub.clone(), results: None },
-            reproduce: record(session, model, None),
+            reproduce: record(session, model, None).into_map()?,
             beside,
             ..ExportOptions::default()
         };
@@ -126,19 +127,14 @@ impl SavedAs {
 }
 
 /// The job and its inputs.
-pub(crate) fn record(
-    session: &Session<'_>,
-    model: &OpenModel,
-    base: Option<&Place>,
-) -> Map<String, Value> {
+pub(crate) fn record(session: &Session<'_>, model: &OpenModel, base: Option<&Place>) -> JobRecord {
     let name = session.portable(&model.place.name);
-    let mut inputs = vec![json!({ "model": name, "sha256": model.loaded.hash })];
-    if let Some(base) = base {
-        // The base of an adapter; its weights are read when they are needed.
-        let config = session.portable(base.path.join("config.json"));
-        inputs.push(json!({ "base": session.portable(&base.name), "config": config }));
-    }
-    record_of(session, inputs)
+    let mut inputs = vec![ModelInput::Model { model: name, sha256: model.loaded.hash.clone() }];
+    inputs.extend(base.map(|base| ModelInput::Base {
+        base: session.portable(&base.name),
+        config: session.portable(base.path.join("config.json")),
+    }));
+    JobRecord::new(session, inputs)
 }
 
 /// Writes beside the results of a job the job as a recipe, times and machine, and the record by
@@ -149,5 +145,5 @@ pub(crate) fn write_beside(
     measured: &Value,
     directory: &Path,
 ) -> Result<(), Failure> {
-    write_record(session, record(session, model, None), measured, directory)
+    write_record(session, &record(session, model, None), measured, directory)
 }

@@ -3,6 +3,7 @@
 mod result;
 
 use self::result::WorldWritten;
+use crate::jobs::kit::record;
 use crate::jobs::kit::{
     Failure, FailureKind, Job, Outcome, OutputPath, Session, bounds, outputs, room,
 };
@@ -13,7 +14,6 @@ use linwright_run::atomic::AtomicDir;
 use linwright_tensor::RngKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a story with its place in a list, at least.
@@ -79,35 +79,47 @@ impl Job for AttributeWorld {
         session.step("looking for statements");
         let asked = self.chosen(&world);
         let relevant = stating(&world, &asked, &documents, session)?;
-        let lines: Vec<Value> = asked
-            .iter()
-            .zip(&relevant)
-            .map(|((index, question), stating)| {
-                json!({
-                    "id": format!("fact-{index}"),
-                    "question": question.question,
-                    "choices": question.choices,
-                    "answer": question.answer,
-                    "prompt": question.prompt,
-                    "completion": question.completion,
-                    "band": question.band,
-                    "relevant": stating.iter().map(|at| id(*at)).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        let texts = documents.iter().enumerate();
-        let texts: Vec<Value> =
-            texts.map(|(at, text)| json!({ "id": id(at), "text": text })).collect();
+        let questions = asked.iter().zip(&relevant).map(|((index, question), stating)| Question {
+            id: format!("fact-{index}"),
+            question: &question.question,
+            choices: &question.choices,
+            answer: question.answer,
+            prompt: &question.prompt,
+            completion: &question.completion,
+            band: &question.band,
+            relevant: stating.iter().map(|at| id(*at)).collect(),
+        });
+        let texts = documents.iter().enumerate().map(|(at, text)| Text { id: id(at), text });
+        let (texts, questions) = (record::lines(texts)?, record::lines(questions)?);
         let mut directory = AtomicDir::create(&self.output, self.force)?;
-        for (name, values) in [("documents.jsonl", &texts), ("questions.jsonl", &lines)] {
-            directory
-                .write(name, |out| values.iter().try_for_each(|value| writeln!(out, "{value}")))?;
+        for (name, lines) in [("documents.jsonl", texts), ("questions.jsonl", questions)] {
+            directory.write(name, |out| out.write_all(lines.as_bytes()))?;
         }
         directory.commit()?;
         session.finish();
         session.note(&format!("wrote {}", self.output.display()));
         Ok(Outcome::of(self.written(&asked, &relevant, documents.len(), session)))
     }
+}
+
+/// A line of `documents.jsonl`.
+#[derive(Serialize)]
+struct Text<'a> {
+    id: String,
+    text: &'a str,
+}
+
+/// A line of `questions.jsonl`.
+#[derive(Serialize)]
+struct Question<'a> {
+    id: String,
+    question: &'a str,
+    choices: &'a [String],
+    answer: usize,
+    prompt: &'a str,
+    completion: &'a str,
+    band: &'a str,
+    relevant: Vec<String>,
 }
 
 /// A fact: its number, and its question.

@@ -2,6 +2,7 @@
 
 use super::Export;
 use super::result::{AdapterResult, ExportResult};
+use crate::jobs::kit::record::ModelInput;
 use crate::jobs::kit::source::{Place, find_model, open_model};
 use crate::jobs::kit::{Failure, Outcome, Session, inputs, outputs};
 use crate::jobs::language::compress::StoredDType;
@@ -13,7 +14,7 @@ use linwright_model::checkpoint::export::{Card, ExportForm, ExportOptions, expor
 use linwright_model::checkpoint::{Adapted, LoadedModel, SHARD_BYTES, merge_adapter};
 use linwright_run::{Monitor, input};
 use linwright_tensor::dtype::DType;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::fs;
 use std::path::Path;
 
@@ -35,11 +36,12 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
     let base_model = job.base_model.clone().or_else(|| origin.on_hub.clone());
     let card = Card { base_model, results };
     let mut reproduce = record(session, &model, base.as_ref());
-    if let (Some(adapter), Some(Value::Array(inputs))) = (&job.adapter, reproduce.get_mut("inputs"))
-    {
+    if let Some(adapter) = &job.adapter {
         let sha256 = inputs::hash(adapter)?.sha256;
-        inputs.push(json!({ "adapter": session.portable(adapter), "sha256": sha256 }));
+        let adapter = session.portable(adapter);
+        reproduce.inputs.push(ModelInput::Adapter { adapter, sha256 });
     }
+    let reproduce = reproduce.into_map()?;
     let output = session.portable(&job.output);
     let beside = session.files_beside(&Value::Null)?;
     session.step("saving and loading back");

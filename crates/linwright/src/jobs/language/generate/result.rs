@@ -1,10 +1,10 @@
 //! Continuations of prompts, as they are saved and reported.
 
 use crate::jobs::kit::outcome::{page, text};
+use crate::jobs::language::sampling::SamplingProtocol;
 use linwright_model::generate::{Generated, TextEnd};
 use linwright_report::{Document, Report};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Continuations of prompts by a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Continuations {
     /// Seed of what was drawn.
     pub seed: u64,
     /// How tokens were drawn.
-    pub protocol: Value,
+    pub protocol: SamplingProtocol,
     /// One for each prompt.
     pub results: Vec<Continuation>,
 }
