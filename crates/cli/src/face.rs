@@ -126,6 +126,7 @@ pub(crate) fn renamed(given: &[String], flag: &str) -> Option<String> {
     let fields = (verb.fields)();
     let has = |key: &str| fields.iter().any(|field| field.key == key);
     linwright::jobs::renamed(&verb.words(), flag, &has)
+        .or_else(|| linwright::jobs::option_elsewhere(flag, &has))
 }
 
 /// The job described by the arguments of its command.

@@ -24,6 +24,7 @@ use clap::{CommandFactory, FromArgMatches};
 use command_line::{Cli, command_for};
 use commands::{Command, Own};
 use failure::{Failure, Kind, report};
+use linwright::jobs::VERBS;
 use linwright::run::{is_plain, shown, shown_message};
 use std::io;
 use std::process::ExitCode;
@@ -81,6 +82,9 @@ fn not_run(said: &clap::Error) -> ExitCode {
 
 /// What to type instead of an option that the command had under another name.
 fn renamed(said: &clap::Error) -> Option<clap::Error> {
+    if let Some(ContextValue::String(word)) = said.get(ContextKind::InvalidSubcommand) {
+        return command_elsewhere(word);
+    }
     let Some(ContextValue::String(flag)) = said.get(ContextKind::InvalidArg) else { return None };
     if said.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -88,6 +92,14 @@ fn renamed(said: &clap::Error) -> Option<clap::Error> {
     let given = arguments().into_iter().filter(|word| !word.starts_with('-'));
     let told = face::renamed(&given.collect::<Vec<_>>(), flag)?;
     Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("{flag} {told}\n")))
+}
+
+/// The commands that do what another tool calls by this name.
+fn command_elsewhere(word: &str) -> Option<clap::Error> {
+    let commands = linwright::jobs::commands_elsewhere(word, VERBS);
+    let typed: Vec<String> = commands.iter().map(|words| format!("linwright {words}")).collect();
+    let message = format!("{}: see {}\n", shown(word), typed.join(", "));
+    (!typed.is_empty()).then(|| clap::Error::raw(ErrorKind::InvalidSubcommand, message))
 }
 
 /// The same error with escaped arguments, since clap quotes them verbatim.

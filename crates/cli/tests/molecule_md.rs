@@ -77,6 +77,10 @@ fn simulations_keep_a_temperature_and_start_with_momenta() {
     let langevin = "--ensemble langevin --friction 0.05 --temperature 50 --units eV,A --exact";
     let found = w.ok_json(&format!("{MD} {langevin} --steps 20 -o warm"));
     assert_eq!(found["ensemble"]["kind"], "langevin");
+    let named = w.ok_json(&format!("{MD} --ensemble nvt --steps 2 -o named"));
+    assert_eq!(named["ensemble"]["kind"], "langevin");
+    let noted = w.run(&format!("{MD} --temperature 100 --steps 2 -o noted"));
+    assert!(noted.stderr.contains("--ensemble langevin keeps it"), "{}", noted.stderr);
     assert_eq!(found["ensemble"]["friction"], 0.05);
     // The last frame has momenta, with which another simulation begins by default.
     let last = found["last"]["kinetic_energy_ev"].as_f64().unwrap();

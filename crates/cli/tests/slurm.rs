@@ -106,6 +106,8 @@ fn shards_and_merge_give_what_one_command_gives() {
     let line = "eval model --text text.jsonl --window 64 -b 1";
     let whole = w.ok_json(line);
     let script = w.ok_json(&format!("slurm --shards 3 {line} -o result.json --threads 2"));
+    let whole = format!("slurm --shards 3 -- linwright {line} -o result.json --threads 2");
+    assert_eq!(w.ok_json(&whole)["script"], script["script"]);
     assert_eq!((&script["job"], &script["shards"]), (&"eval".into(), &3.into()));
     let said = submitted(&w, script["script"].as_str().unwrap());
     assert_eq!(said.trim(), "array 101;cluster, then merge 102;cluster");

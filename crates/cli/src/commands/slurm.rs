@@ -121,6 +121,11 @@ impl SlurmArgs {
     /// The number of shards, also if it is given among the job's options, and the job.
     fn shards_and_job(&self) -> Result<(u64, Vec<String>), Failure> {
         let mut job = self.job.clone();
+        // The job may be a whole command line.
+        let start = usize::from(job.first().is_some_and(|word| word == "--"));
+        if job.get(start).is_some_and(|word| word == "linwright") {
+            job.drain(..=start);
+        }
         let mut shards = self.shards;
         let mut options = job.iter().take_while(|word| *word != "--");
         let place = options.position(|word| word == "--shards" || word.starts_with("--shards="));
@@ -140,7 +145,10 @@ impl SlurmArgs {
                 Failure::usage(format!("--shards is {value:?}, expected {expected}"))
             })?);
         }
-        let missing = || Failure::usage("--shards is missing").hint("give the number of shards");
+        let missing = || {
+            let message = "--shards is missing, the number of tasks of the array";
+            Failure::usage(message).hint("linwright slurm --shards 4 eval MODEL --text TEXT -o OUT")
+        };
         Ok((shards.ok_or_else(missing)?, job))
     }
 }

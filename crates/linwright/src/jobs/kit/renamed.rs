@@ -53,7 +53,7 @@ fn verb_of(arguments: &[String]) -> &[String] {
 }
 
 /// The key of the option in `--new`, `--new:key`, `--new=value`.
-fn key_of(new: &str) -> String {
+pub(super) fn key_of(new: &str) -> String {
     let name = new.trim_start_matches('-');
     name.split([':', '=']).next().unwrap_or_default().replace('-', "_")
 }
@@ -70,7 +70,7 @@ fn with_words(arguments: &str) -> String {
 
 /// What is typed for `--new`, `--new:key`, `--new:key=value`, `--new=value`, and `--new::key` or
 /// `--new::key=value` of an argument without a name.
-fn typed(new: &str) -> String {
+pub(super) fn typed(new: &str) -> String {
     if let Some((flag, key)) = new.split_once("::") {
         let value = if key.contains('=') { "" } else { "=VALUE" };
         return format!("{flag} {key}{value}");

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// File of a shard's directory that names its job.
-const RECORD: &str = "shard.json";
+pub(crate) const RECORD: &str = "shard.json";
 
 /// What a shard's directory belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

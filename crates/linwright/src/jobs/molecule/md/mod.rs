@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 named! {
-    MdEnsemble;
+    MdEnsemble, MdEnsemble::other_names;
 }
 
 /// What a simulation keeps constant.
@@ -36,6 +36,14 @@ impl MdEnsemble {
         match self {
             Self::Nve => "nve",
             Self::Langevin => "langevin",
+        }
+    }
+
+    /// Other names that options accept.
+    fn other_names(self) -> Vec<&'static str> {
+        match self {
+            Self::Nve => Vec::new(),
+            Self::Langevin => vec!["nvt"],
         }
     }
 }
@@ -62,8 +70,8 @@ pub struct MoleculeMd {
     /// Constant quantity: the energy, or the temperature by Langevin dynamics.
     #[schemars(with = "Names<MdEnsemble>")]
     pub ensemble: MdEnsemble,
-    /// Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics.
-    /// Velocities come from the structure's column `momenta` if there is one, unless a temperature
+    /// Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics; NVE does
+    /// not keep it. Velocities come from the structure's column `momenta` if there is one, unless a temperature
     /// is given for NVE [default: 300].
     #[schemars(extend("x-value" = "K"))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]

@@ -91,6 +91,12 @@ struct Start<'a> {
 
 pub(super) fn run(job: &MoleculeMd, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let plan = job.plan()?;
+    if let (MdEnsemble::Nve, Some(kelvins)) = (job.ensemble, job.temperature) {
+        session.note(&format!(
+            "note: the energy is constant, {kelvins} K is the temperature of the first velocities alone; \
+             --ensemble langevin keeps it"
+        ));
+    }
     let inputs = outputs::inputs_of(job, session);
     outputs::check_place(&job.output, &inputs, session)?;
     let model = open_ensemble(&[&job.potential], PriorChoices::default(), session)?;

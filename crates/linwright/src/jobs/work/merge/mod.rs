@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Merge {
-    /// Output directories of all shards of one job, in any order.
+    /// Output directories of all shards of one job, in any order, or the folder that holds them.
     #[schemars(extend("x-positional" = true, "x-path" = true, "x-whole" = true))]
     pub directories: Vec<PathBuf>,
     /// Output of the job.

@@ -2,14 +2,15 @@
 
 use super::Merge;
 use crate::jobs::kit::inputs::check_unchanged;
-use crate::jobs::kit::shards::ShardRecord;
+use crate::jobs::kit::shards::{RECORD, ShardRecord};
 use crate::jobs::kit::{AnyJob, Failure, FailureKind, Field, Outcome, Session, Verb, Written};
 use linwright_run::{place, shown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) fn run(job: &Merge, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let directories = shard_directories(&job.directories, session)?;
     let mut records = Vec::new();
-    for directory in &job.directories {
+    for directory in &directories {
         records.push((directory, ShardRecord::read(directory)?));
     }
     let Some((first_directory, first)) = records.first() else {
@@ -39,9 +40,45 @@ pub(super) fn run(job: &Merge, session: &mut Session<'_>) -> Result<Outcome, Fai
             .hint("give their directories, or --fill to compute what they would have done"));
     }
     let again = read(first, job, session)?;
-    session.read_from(job.directories.clone());
+    session.read_from(directories);
     session.record(first.job.clone(), None);
     again.run(session)
+}
+
+/// The directories of shards among the given ones and directly in them. Files are left out: a shell
+/// that expands `DIR/*` names the logs of a script, too.
+fn shard_directories(given: &[PathBuf], session: &Session<'_>) -> Result<Vec<PathBuf>, Failure> {
+    let mut directories = Vec::new();
+    for path in given {
+        if path.is_file() {
+            session.note(&format!("note: {} is no directory, and not merged", shown_path(path)));
+            continue;
+        }
+        if is_shard(path) || !path.is_dir() {
+            directories.push(path.clone());
+            continue;
+        }
+        let entries =
+            std::fs::read_dir(path).map_err(|error| Failure::io(&shown_path(path), &error))?;
+        let mut inside: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| is_shard(path))
+            .collect();
+        inside.sort();
+        match inside.is_empty() {
+            true => directories.push(path.clone()),
+            false => directories.append(&mut inside),
+        }
+    }
+    Ok(directories)
+}
+
+fn is_shard(path: &Path) -> bool {
+    path.join(RECORD).is_file()
+}
+
+fn shown_path(path: &Path) -> String {
+    shown(&path.display().to_string())
 }
 
 fn check_version(record: &ShardRecord, session: &Session<'_>) -> Result<(), Failure> {
