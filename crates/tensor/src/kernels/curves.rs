@@ -1,5 +1,5 @@
-//! The nonlinearities of [`Activation`](super::activation::Activation) on `f32`, each its own type,
-//! so that a loop over one of them has no branches and vectorises.
+//! The nonlinearities of [`Activation`](super::nonlinearity::Activation) on `f32`, each its own
+//! type, so that a loop over one of them has no branches and vectorises.
 
 use super::functions::{exp_less_one, normal, sigmoid, tanh};
 use super::lanes::multiply_add;

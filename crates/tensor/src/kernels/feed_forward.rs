@@ -3,10 +3,10 @@
 //! Source of the gate: Shazeer 2020, arXiv:2002.05202, eq. 5. The backward pass needs only the
 //! inputs: recomputing the activation is cheaper than reading it from memory.
 
-use super::activation::Activation;
 use super::curves::{self, Curve};
 use super::instructions::vectorised;
 use super::lanes::each;
+use super::nonlinearity::Activation;
 use crate::parallel::{self, rows_of_piece};
 use crate::{MatMut, MatRef};
 

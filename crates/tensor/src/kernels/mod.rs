@@ -22,6 +22,7 @@ pub mod hadamard;
 pub(crate) mod instructions;
 pub mod irreps;
 mod lanes;
+mod nonlinearity;
 pub mod norm;
 pub mod patches;
 pub mod pooling;

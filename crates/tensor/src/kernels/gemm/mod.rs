@@ -11,6 +11,7 @@
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod blocks;
+mod choice;
 pub(super) mod consumed;
 mod dots;
 mod few_rows;

@@ -1,7 +1,7 @@
 //! Matrix representations of multivectors: tables of the change of basis.
 
+use super::entry::{Entry, Place, Side};
 use super::pauli::{Pauli, generators};
-use super::rotor::{Entry, Side};
 use crate::Mat;
 use crate::kernels::gemm::quaternion::Rows;
 use std::sync::{Arc, OnceLock};
@@ -286,6 +286,72 @@ impl SpinBasis {
             entries.into_iter().for_each(|entry| entry.add_to(&mut rotor, (k + 1) as f32));
         }
         Rows::of(&rotor, side.components()).expect("a matrix of quaternions")
+    }
+
+    /// The non-zero entries of a blade's real form.
+    pub(super) fn sparse_form(&self, pauli: Pauli, side: Side) -> Vec<Entry> {
+        let of_column = |column| {
+            let (row, re, im) = pauli.entry(column);
+            let entry = move |p: Place| Entry {
+                row: p.row as u16,
+                column: p.column as u16,
+                value: (p.re * re + p.im * im) as f32,
+            };
+            self.places(side, row, column).map(entry)
+        };
+        (0..self.size).flat_map(of_column).filter(|entry| entry.value != 0.0).collect()
+    }
+
+    /// Position of entry (row, column) of a complex matrix in its real form.
+    pub(super) fn places(
+        &self,
+        side: Side,
+        row: usize,
+        column: usize,
+    ) -> impl Iterator<Item = Place> {
+        let real = |row, column, re| Place { row, column, re, im: 0.0 };
+        let imaginary = |row, column, im| Place { row, column, re: 0.0, im };
+        let mut places = [None; 8];
+        if side == Side::Left {
+            let ((i, of_row), (k, of_column)) = (self.row(row), self.row(column));
+            let (i, k, sign) = (i * self.unit, k * self.unit, of_row * of_column);
+            places[0] = Some(real(i, k, sign));
+            if self.unit == 2 {
+                places[1] = Some(real(i + 1, k + 1, sign));
+                places[2] = Some(imaginary(i, k + 1, -sign));
+                places[3] = Some(imaginary(i + 1, k, sign));
+            }
+        } else if self.unit == 1 {
+            places[0] = Some(real(row, column, 1.0));
+        } else if row < self.columns {
+            for (half, places) in places.chunks_exact_mut(4).enumerate() {
+                let kept = self.columns;
+                let of = |half: usize, c: usize, j: usize| (2 * half + c) * kept + j;
+                let [i, i_next] = [of(half, 0, row), of(half, 1, row)];
+                match self.pairing {
+                    None if half == 1 => {}
+                    Some(pairing) if column >= kept => {
+                        // The column is the conjugate of one in the paired row.
+                        let j = column ^ pairing.mask as usize;
+                        let [k, k_next] = [of(1 - half, 0, j), of(1 - half, 1, j)];
+                        let turned = if half == 1 { pairing.square() } else { 1.0 };
+                        let sign = turned * parity(pairing.signs, j as u32);
+                        places[0] = Some(real(i, k, sign));
+                        places[1] = Some(real(i_next, k_next, -sign));
+                        places[2] = Some(imaginary(i, k_next, -sign));
+                        places[3] = Some(imaginary(i_next, k, -sign));
+                    }
+                    _ => {
+                        let [k, k_next] = [of(half, 0, column), of(half, 1, column)];
+                        places[0] = Some(real(i, k, 1.0));
+                        places[1] = Some(real(i_next, k_next, 1.0));
+                        places[2] = Some(imaginary(i, k_next, 1.0));
+                        places[3] = Some(imaginary(i_next, k, -1.0));
+                    }
+                }
+            }
+        }
+        places.into_iter().flatten()
     }
 
     fn sheet(&self, draft: &Draft) -> Sheet {

@@ -2,43 +2,13 @@
 //! transforms.
 
 use super::basis::{Sheet, SpinBasis, Strand};
+use super::chunk::Chunk;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
 use crate::Scalar;
 use crate::kernels::gemm::Write;
 use crate::kernels::hadamard;
 use crate::kernels::instructions::vectorised;
-
-/// Location of the coordinates of a multivector in longer vectors: the chunk of features from
-/// `start` on, with wrap-around. The batch is `width` interleaved vectors: coordinate `k` of vector
-/// `b` is at `((start + k) % features) * width + b`.
-#[derive(Clone, Copy, Debug)]
-pub struct Chunk {
-    /// Feature of coordinate 0.
-    pub start: usize,
-    /// Features of the vectors.
-    pub features: usize,
-    /// Number of vectors.
-    pub width: usize,
-}
-
-impl Chunk {
-    /// Offset of a coordinate.
-    #[inline(always)]
-    pub(super) fn place(&self, coordinate: u32) -> usize {
-        let feature = self.start + coordinate as usize;
-        let wrapped = if feature < self.features { feature } else { feature - self.features };
-        wrapped * self.width
-    }
-
-    fn assert_fits(&self, basis: &SpinBasis, numbers: usize, sheets: usize) {
-        let Self { start, features, width } = *self;
-        assert_eq!(numbers, features * width, "numbers of the vectors");
-        assert_eq!(sheets, basis.dimension() * width, "numbers of the sheets");
-        let fits = start < features && basis.dimension() <= features;
-        assert!(fits, "a chunk of {} at {start} of {features} features", basis.dimension());
-    }
-}
 
 impl SpinBasis {
     /// Converts the multivectors of a chunk of `x` to sheets.

@@ -39,6 +39,8 @@
 
 mod basis;
 mod change;
+mod chunk;
+mod entry;
 mod multivector;
 mod pauli;
 mod rotor;
@@ -47,7 +49,8 @@ mod sandwich;
 mod x86;
 
 pub use basis::{BladeOrder, MAX_GENERATORS, SpinBasis, bivector_pairs, graded_blades};
-pub use change::Chunk;
+pub use chunk::Chunk;
+pub use entry::Side;
 pub use multivector::{product_of_simple_rotors, rotor_by_series};
-pub use rotor::{Side, SpinRotor, skew_matrix};
+pub use rotor::{SpinRotor, skew_matrix};
 pub use sandwich::{Sandwich, TurnSums};

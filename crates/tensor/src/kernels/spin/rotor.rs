@@ -1,31 +1,11 @@
 //! Rotors as matrices, and the gradients of their bivectors.
 
-use super::basis::{SpinBasis, bivector_pairs, parity};
-use super::pauli::Pauli;
+use super::basis::{Sheet, SpinBasis, bivector_pairs};
+use super::entry::Side;
 use crate::kernels::gemm::form::Form;
-use crate::kernels::gemm::quaternion::{Components, Rows};
 use crate::kernels::gemm::{Write, product_on_this_thread};
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
-
-/// Side of the multivector on which a rotor acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// `r` in `r x reverse(s)`.
-    Left,
-    /// `s` in `r x reverse(s)`.
-    Right,
-}
-
-impl Side {
-    /// Order of the quaternion components among the rows that a rotor acts on.
-    pub(super) fn components(self) -> Components {
-        match self {
-            Self::Left => Components::Inside,
-            Self::Right => Components::Outside,
-        }
-    }
-}
 
 /// `exp(b)`, ready to act on sheets, with the decomposition that its gradient needs.
 #[derive(Clone, Debug)]
@@ -53,7 +33,7 @@ impl SpinBasis {
     #[track_caller]
     pub fn rotor<T: Scalar>(&self, bivector: &[T], side: Side) -> SpinRotor<T> {
         let used = |block: &usize| {
-            let acts = |s: &super::basis::Sheet| if side == Side::Left { s.left } else { s.right };
+            let acts = |s: &Sheet| if side == Side::Left { s.left } else { s.right };
             self.sheets.iter().any(|sheet| acts(sheet) == *block)
         };
         let blocks = (0..self.bivectors.len()).filter(used);
@@ -118,106 +98,6 @@ impl SpinBasis {
         }
         form
     }
-
-    /// The non-zero entries of a blade's real form.
-    pub(super) fn sparse_form(&self, pauli: Pauli, side: Side) -> Vec<Entry> {
-        let of_column = |column| {
-            let (row, re, im) = pauli.entry(column);
-            let entry = move |p: Place| Entry {
-                row: p.row as u16,
-                column: p.column as u16,
-                value: (p.re * re + p.im * im) as f32,
-            };
-            self.places(side, row, column).map(entry)
-        };
-        (0..self.size).flat_map(of_column).filter(|entry| entry.value != 0.0).collect()
-    }
-
-    /// Position of entry (row, column) of a complex matrix in its real form.
-    fn places(&self, side: Side, row: usize, column: usize) -> impl Iterator<Item = Place> {
-        let real = |row, column, re| Place { row, column, re, im: 0.0 };
-        let imaginary = |row, column, im| Place { row, column, re: 0.0, im };
-        let mut places = [None; 8];
-        if side == Side::Left {
-            let ((i, of_row), (k, of_column)) = (self.row(row), self.row(column));
-            let (i, k, sign) = (i * self.unit, k * self.unit, of_row * of_column);
-            places[0] = Some(real(i, k, sign));
-            if self.unit == 2 {
-                places[1] = Some(real(i + 1, k + 1, sign));
-                places[2] = Some(imaginary(i, k + 1, -sign));
-                places[3] = Some(imaginary(i + 1, k, sign));
-            }
-        } else if self.unit == 1 {
-            places[0] = Some(real(row, column, 1.0));
-        } else if row < self.columns {
-            for (half, places) in places.chunks_exact_mut(4).enumerate() {
-                let kept = self.columns;
-                let of = |half: usize, c: usize, j: usize| (2 * half + c) * kept + j;
-                let [i, i_next] = [of(half, 0, row), of(half, 1, row)];
-                match self.pairing {
-                    None if half == 1 => {}
-                    Some(pairing) if column >= kept => {
-                        // The column is the conjugate of one in the paired row.
-                        let j = column ^ pairing.mask as usize;
-                        let [k, k_next] = [of(1 - half, 0, j), of(1 - half, 1, j)];
-                        let turned = if half == 1 { pairing.square() } else { 1.0 };
-                        let sign = turned * parity(pairing.signs, j as u32);
-                        places[0] = Some(real(i, k, sign));
-                        places[1] = Some(real(i_next, k_next, -sign));
-                        places[2] = Some(imaginary(i, k_next, -sign));
-                        places[3] = Some(imaginary(i_next, k, -sign));
-                    }
-                    _ => {
-                        let [k, k_next] = [of(half, 0, column), of(half, 1, column)];
-                        places[0] = Some(real(i, k, 1.0));
-                        places[1] = Some(real(i_next, k_next, 1.0));
-                        places[2] = Some(imaginary(i, k_next, 1.0));
-                        places[3] = Some(imaginary(i_next, k, -1.0));
-                    }
-                }
-            }
-        }
-        places.into_iter().flatten()
-    }
-}
-
-/// One entry of a sparse real matrix: one or minus one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    row: u16,
-    column: u16,
-    value: f32,
-}
-
-impl Entry {
-    /// Adds a multiple of this entry to a matrix.
-    pub(super) fn add_to(self, matrix: &mut Mat<f32>, times: f32) {
-        *matrix.at_mut(self.row.into(), self.column.into()) += times * self.value;
-    }
-
-    /// Whether the entry is one of a quaternion's own components, which its first column holds:
-    /// quaternion (i, k) has component c at (i, 4 k + c).
-    pub(super) fn of_first_component(self, rows: Rows) -> Option<Self> {
-        let (i, component) = rows.place(self.row.into());
-        let (k, of_column) = rows.place(self.column.into());
-        let (row, column) = (i as u16, (4 * k + component) as u16);
-        (of_column == 0).then_some(Self { row, column, ..self })
-    }
-
-    /// Its term of an inner product of matrices.
-    #[inline]
-    pub(super) fn in_product<T: Scalar>(self, matrix: &Mat<T>) -> f64 {
-        f64::from(self.value) * matrix.at(self.row.into(), self.column.into()).to_f64()
-    }
-}
-
-/// One entry of a real form: a multiple of a complex entry's real or imaginary part.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    row: usize,
-    column: usize,
-    re: f64,
-    im: f64,
 }
 
 impl<T: Scalar> SpinRotor<T> {

@@ -1,7 +1,8 @@
 //! The products `R X Sᴴ` on sheets, and the sums over a batch for their gradients.
 
 use super::basis::{BlockForms, SpinBasis};
-use super::rotor::{Side, SpinRotor};
+use super::entry::Side;
+use super::rotor::SpinRotor;
 use crate::kernels::elementwise;
 use crate::kernels::gemm::panels::Columns;
 use crate::kernels::gemm::quaternion_sums;

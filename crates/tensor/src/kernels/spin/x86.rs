@@ -5,7 +5,7 @@
 )]
 
 use super::basis::{Sheet, SpinBasis};
-use super::change::Chunk;
+use super::chunk::Chunk;
 use crate::Scalar;
 use crate::kernels::gemm::Write;
 use crate::kernels::instructions::Instructions;
