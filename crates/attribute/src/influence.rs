@@ -10,7 +10,8 @@
 //! arXiv:2003.11630, for the division by the root of self-influence.
 
 use crate::AttributeError;
-use crate::curvature::{Curvature, Damping};
+use crate::curvature::Curvature;
+use crate::damping::{Damping, Precondition};
 use crate::kronecker::Kronecker;
 use crate::store::{GradientStore, ShardFile};
 use linwright_run::Monitor;
@@ -55,24 +56,6 @@ pub enum Geometry<'a> {
     Whole,
     /// Products of the moments of inputs and gradients of each layer: K-FAC and EK-FAC.
     Kronecker(&'a [Kronecker]),
-}
-
-/// A map that multiplies gradients by a damped inverse.
-pub(crate) trait Precondition {
-    /// Replaces rows (.., numbers of the layers) by the damped inverse times them.
-    fn precondition(&self, rows: &mut Mat<f64>, damping: Damping) -> Result<(), AttributeError>;
-
-    /// The product of every row with its replacement.
-    fn self_influence(
-        &self,
-        rows: &Mat<f64>,
-        damping: Damping,
-    ) -> Result<Vec<f64>, AttributeError> {
-        let mut conditioned = rows.clone();
-        self.precondition(&mut conditioned, damping)?;
-        let dot = |i: usize| rows.row(i).iter().zip(conditioned.row(i)).map(|(a, b)| a * b).sum();
-        Ok((0..rows.rows()).map(dot).collect())
-    }
 }
 
 /// Callback for a block of layers and its curvature.

@@ -16,8 +16,7 @@
 //! labels are those of the data, so this approximates the empirical Fisher matrix.
 
 use crate::AttributeError;
-use crate::curvature::{Damping, SMALLEST};
-use crate::influence::Precondition;
+use crate::damping::{Damping, Precondition, SMALLEST};
 use crate::moments::Moments;
 use crate::store::ShardFile;
 use linwright_ops::Shape;

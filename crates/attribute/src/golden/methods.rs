@@ -2,7 +2,7 @@
 
 use super::attribution::{batch, network};
 use super::{Case, cases, number};
-use crate::influence::Precondition;
+use crate::damping::Precondition;
 use crate::maps::{Dense, Identity, Mask};
 use crate::{
     CompressorKey, CompressorSpec, Curvature, Damping, ExampleBatch, Examples, GradientMap,
