@@ -1,10 +1,8 @@
-//! From descriptions to steps.
+//! What layers build their steps with.
 
 use crate::affine::Affine;
-use crate::layers::LayerSpec;
-use crate::spec::{Chain, label};
 use crate::step::Step;
-use crate::{Extent, NetError, NetSpec};
+use crate::{Extent, NetError};
 use linwright_ops::archive::Header;
 use linwright_ops::{Dense, InputId, LinearSlot, Op, OpSpec, Place, Shape, SiteId, SlotRole};
 use linwright_tensor::{Mat, Scalar};
@@ -47,7 +45,7 @@ pub(crate) struct SlotPlan<'a> {
     pub(crate) bias: bool,
 }
 
-/// Builds the steps of a network whose description was checked.
+/// Builds the steps of layers whose description was checked.
 pub(crate) struct Builder<'a, T: Scalar> {
     /// Extent before the current layer.
     pub(crate) extent: Extent,
@@ -57,49 +55,35 @@ pub(crate) struct Builder<'a, T: Scalar> {
     layers: usize,
     tensors: BTreeSet<String>,
     numbers: usize,
-    label: String,
+    /// Number and name of the current layer.
+    pub(crate) label: String,
 }
 
 impl<'a, T: Scalar> Builder<'a, T> {
-    /// The stages of a network, from checked descriptions of layers.
-    pub(crate) fn run(
-        spec: &'a NetSpec,
+    /// Builds nothing yet, from an input of this extent.
+    pub(crate) fn new(
+        extent: Extent,
+        operators: &'a BTreeMap<String, OpSpec>,
         source: &'a mut dyn Source<T>,
-    ) -> Result<Vec<Stage<T>>, NetError> {
-        spec.check()?;
-        let mut builder = Self {
-            extent: spec.input.extent()?,
+    ) -> Self {
+        Self {
+            extent,
             source,
-            operators: spec.operators.iter().map(|(slot, op)| (slot.as_str(), op)).collect(),
+            operators: operators.iter().map(|(slot, op)| (slot.as_str(), op)).collect(),
             stages: Vec::new(),
             layers: 0,
             tensors: BTreeSet::new(),
             numbers: 0,
             label: String::new(),
-        };
-        builder.all(&spec.layers, "")?;
-        match builder.operators.keys().next() {
+        }
+    }
+
+    /// The stages, if every operator has its slot.
+    pub(crate) fn finish(self) -> Result<Vec<Stage<T>>, NetError> {
+        match self.operators.keys().next() {
             Some(slot) => Err(NetError::layer(slot, "an operator", "a slot of this name")),
-            None => Ok(builder.stages),
+            None => Ok(self.stages),
         }
-    }
-
-    fn all(&mut self, layers: &[LayerSpec], prefix: &str) -> Result<(), NetError> {
-        for (index, layer) in layers.iter().enumerate() {
-            self.label = label(layer, prefix, index);
-            let output = layer.output(self.extent, &mut Chain::default())?;
-            layer.build(self)?;
-            self.extent = output;
-        }
-        Ok(())
-    }
-
-    /// Builds the layers inside a residual layer.
-    pub(crate) fn inside(&mut self, layers: &[LayerSpec]) -> Result<(), NetError> {
-        let label = std::mem::take(&mut self.label);
-        self.all(layers, &format!("{label}."))?;
-        self.label = label;
-        Ok(())
     }
 
     /// Adds a step.

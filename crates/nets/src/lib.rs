@@ -6,6 +6,7 @@
 
 mod affine;
 mod build;
+mod chain;
 mod error;
 mod extent;
 mod files;

@@ -83,9 +83,10 @@ impl Net {
 
 impl<T: Scalar> Net<T> {
     pub(crate) fn of(spec: &NetSpec, source: &mut dyn Source<T>) -> Result<Self, NetError> {
-        let stages = Builder::run(spec, source)?;
         let (input, output) = (spec.input.extent()?, spec.check()?);
-        Ok(Self { spec: spec.clone(), input, output, stages })
+        let mut builder = Builder::new(input, &spec.operators, source);
+        builder.all(&spec.layers, "")?;
+        Ok(Self { spec: spec.clone(), input, output, stages: builder.finish()? })
     }
 
     /// A network whose tensors come from a function, by name and shape, without operators.

@@ -1,9 +1,9 @@
 //! Descriptions of networks: plain data, from which shapes follow.
 
-use crate::layers::LayerSpec;
+use crate::chain::Chain;
+use crate::layers::{LayerSpec, one};
 use crate::{Extent, NetError};
 use linwright_ops::OpSpec;
-use linwright_run::memory::product;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -38,14 +38,6 @@ pub struct InputSpec {
     /// Divisor of each channel after that; none if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub std: Vec<f32>,
-}
-
-pub(crate) fn one() -> usize {
-    1
-}
-
-pub(crate) fn yes() -> bool {
-    true
 }
 
 impl NetSpec {
@@ -104,103 +96,6 @@ impl InputSpec {
     }
 }
 
-/// Largest depth of nested residual branches.
-const MOST_DEPTH: usize = 32;
-
-/// State of the check of a description.
-#[derive(Debug, Default)]
-pub(crate) struct Chain {
-    /// The current layer: its number and name.
-    label: String,
-    prefix: String,
-    depth: usize,
-    names: Vec<String>,
-    /// Numbers of the dense weight of each slot.
-    weights: Vec<(String, u64)>,
-    /// Number of activations of an example after all layers.
-    activations: u64,
-}
-
-impl Chain {
-    /// The extent after some layers.
-    pub(crate) fn through(
-        &mut self,
-        layers: &[LayerSpec],
-        mut extent: Extent,
-    ) -> Result<Extent, NetError> {
-        for (index, layer) in layers.iter().enumerate() {
-            self.label = label(layer, &self.prefix, index);
-            self.name(layer)?;
-            extent = layer.output(extent, self)?;
-            self.activations = self.activations.saturating_add(extent.numbers() as u64);
-        }
-        Ok(extent)
-    }
-
-    /// The extent after the layers inside a residual layer.
-    pub(crate) fn inside(
-        &mut self,
-        layers: &[LayerSpec],
-        extent: Extent,
-    ) -> Result<Extent, NetError> {
-        if self.depth == MOST_DEPTH {
-            let expected = format!("at most {MOST_DEPTH} inside each other");
-            return Err(self.refuse("too many residual layers", expected));
-        }
-        let (prefix, own) = (self.prefix.clone(), self.label.clone());
-        self.prefix = format!("{own}.");
-        self.depth += 1;
-        let inner = self.through(layers, extent)?;
-        self.depth -= 1;
-        (self.prefix, self.label) = (prefix, own);
-        Ok(inner)
-    }
-
-    fn name(&mut self, layer: &LayerSpec) -> Result<(), NetError> {
-        let Some(name) = layer.name() else { return Ok(()) };
-        if name.is_empty() || self.names.iter().any(|other| other == name) {
-            let found = format!("the name \"{name}\" is empty or used twice");
-            return Err(self.refuse(found, "another name"));
-        }
-        self.names.push(name.to_owned());
-        Ok(())
-    }
-
-    /// Counts the dense weight of a slot.
-    pub(crate) fn weight(&mut self, slot: &str, [out, inp]: [usize; 2]) {
-        self.weights.push((slot.to_owned(), product(&[out as u64, inp as u64])));
-    }
-
-    /// The current layer: its number and name.
-    pub(crate) fn label(&self) -> &str {
-        &self.label
-    }
-
-    /// An error in the current layer.
-    pub(crate) fn refuse(&self, found: impl Into<String>, expected: impl Into<String>) -> NetError {
-        NetError::layer(&self.label, found, expected)
-    }
-
-    /// Checks that an option is at least zero and below a bound.
-    pub(crate) fn below(&self, what: &str, value: f64, bound: f64) -> Result<(), NetError> {
-        match value >= 0.0 && value < bound {
-            true => Ok(()),
-            false => {
-                let expected = format!("at least 0 and below {bound}");
-                Err(self.refuse(format!("{what} {value}"), expected))
-            }
-        }
-    }
-}
-
-/// Number and name of a layer.
-pub(crate) fn label(layer: &LayerSpec, prefix: &str, index: usize) -> String {
-    match layer.name() {
-        Some(name) => format!("{prefix}{index} ({name})"),
-        None => format!("{prefix}{index}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,16 +143,5 @@ mod tests {
                 "{layers}: {error}"
             );
         }
-    }
-
-    #[test]
-    fn residual_layers_are_bounded_in_depth() {
-        let mut layers = vec![LayerSpec::Relu];
-        for _ in 0..=MOST_DEPTH {
-            layers = vec![LayerSpec::Residual(crate::layers::Residual { layers })];
-        }
-        let input = InputSpec { channels: 1, height: 1, width: 1, mean: vec![], std: vec![] };
-        let error = NetSpec { input, layers, operators: BTreeMap::new() }.check().unwrap_err();
-        assert!(error.to_string().contains("at most 32"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! Attention between the positions of an example.
 
-use super::Layer;
+use super::{Layer, yes};
 use crate::build::{Builder, SlotPlan};
-use crate::spec::{Chain, yes};
+use crate::chain::Chain;
 use crate::step::{Back, Kept, Pass, SlotBack, Step, tensors_of};
 use crate::{Extent, NetError};
 use linwright_ops::{LinearSlot, SlotRole};

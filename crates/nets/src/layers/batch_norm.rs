@@ -3,7 +3,7 @@
 use super::Layer;
 use crate::affine::Affine;
 use crate::build::Builder;
-use crate::spec::Chain;
+use crate::chain::Chain;
 use crate::step::{Back, Kept, NetTensor, Pass, Step, TensorUse};
 use crate::{Extent, NetError};
 use linwright_tensor::kernels::batch_norm::{

@@ -1,10 +1,10 @@
 //! Convolutions: linear maps of patches.
 
-use super::Layer;
 use super::conv_dense::DenseConv;
+use super::{Layer, one, yes};
 use crate::build::{Builder, SlotPlan};
+use crate::chain::Chain;
 use crate::extent::Windows;
-use crate::spec::{Chain, one, yes};
 use crate::step::{Back, Kept, Pass, SlotBack, Step};
 use crate::{Extent, NetError};
 use linwright_ops::{LinearSlot, SlotRole};

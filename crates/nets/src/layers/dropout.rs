@@ -2,7 +2,7 @@
 
 use super::Layer;
 use crate::build::Builder;
-use crate::spec::Chain;
+use crate::chain::Chain;
 use crate::step::{Back, Kept, Pass, Step};
 use crate::{Extent, NetError};
 use linwright_tensor::kernels::elementwise::multiply;

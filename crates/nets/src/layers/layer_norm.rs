@@ -1,9 +1,9 @@
 //! Layer normalisation.
 
-use super::Layer;
+use super::{Layer, yes};
 use crate::affine::Affine;
 use crate::build::Builder;
-use crate::spec::{Chain, yes};
+use crate::chain::Chain;
 use crate::step::{Back, Kept, NetTensor, Pass, Step};
 use crate::{Extent, NetError};
 use linwright_tensor::kernels::batch_norm::{normalise_rows, rows_backward};

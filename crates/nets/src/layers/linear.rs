@@ -1,8 +1,8 @@
 //! Linear layers.
 
-use super::Layer;
+use super::{Layer, yes};
 use crate::build::{Builder, SlotPlan};
-use crate::spec::{Chain, yes};
+use crate::chain::Chain;
 use crate::step::{Back, Kept, Pass, SlotBack, Step, dense_weight};
 use crate::{Extent, NetError};
 use linwright_ops::{LinearSlot, SlotRole};

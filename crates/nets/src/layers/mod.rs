@@ -11,6 +11,7 @@ mod layer_norm;
 mod linear;
 mod pool;
 mod residual;
+mod sequence;
 
 pub use attention::Attention;
 pub use batch_norm::BatchNorm;
@@ -22,13 +23,21 @@ pub use pool::{MaxPool, MeanPool};
 pub use residual::Residual;
 
 use crate::build::Builder;
-use crate::spec::Chain;
+use crate::chain::Chain;
 use crate::{Extent, NetError};
 use activation::Activate;
 use flatten::Flatten;
 use linwright_tensor::Scalar;
 use linwright_tensor::kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
+
+pub(crate) fn one() -> usize {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
 
 /// The description of a layer of any kind.
 trait Layer {

@@ -2,8 +2,8 @@
 
 use super::Layer;
 use crate::build::Builder;
+use crate::chain::Chain;
 use crate::extent::Windows;
-use crate::spec::Chain;
 use crate::step::{Back, Kept, Pass, Step};
 use crate::{Extent, NetError};
 use linwright_tensor::kernels::patches::Patches;
