@@ -22,7 +22,7 @@ pub struct Document {
     /// Key names and values, below the headline of a page.
     pub facts: Vec<(String, String)>,
     /// Names of series in the order of their colours; [`crate::plot::Series::index`] and
-    /// [`Mark::Series`] are indices into it.
+    /// [`Mark::Series`](crate::Mark::Series) are indices into it.
     pub series: Vec<String>,
     /// The content.
     pub blocks: Vec<Block>,
@@ -101,17 +101,4 @@ impl ColouredText {
         let largest = weights.filter(|weight| weight.is_finite()).fold(0.0, f64::max);
         if largest > 0.0 && weight.is_finite() { weight / largest } else { 0.0 }
     }
-}
-
-/// Marker of a table row in a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mark {
-    /// Nothing.
-    #[default]
-    Plain,
-    /// The dashed line of the baseline.
-    Baseline,
-    /// Colour and marker of a series.
-    Series(usize),
 }

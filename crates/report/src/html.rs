@@ -4,10 +4,10 @@
 //!
 //! The template is `page.html`; this module prepares blocks for it.
 
-use crate::document::{Block, ColouredText, Document, Figure, Mark};
+use crate::document::{Block, ColouredText, Document, Figure};
 use crate::heat_map::{HeatMap, number};
 use crate::plot::{Plot, Size, svg};
-use crate::table::{Column, Table};
+use crate::table::{Column, Mark, Table};
 use crate::{Grid, ReportError, palette};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};

@@ -24,7 +24,7 @@ mod table;
 pub mod terminal;
 
 pub use date::iso_date;
-pub use document::{Block, ColouredText, Document, Figure, Image, Mark};
+pub use document::{Block, ColouredText, Document, Figure, Image};
 pub use error::ReportError;
 pub use grid::{Grid, GridCell};
 pub use heat_map::HeatMap;
@@ -32,4 +32,4 @@ pub use kind::{AnyReport, Report, ReportKind, read_saved};
 pub use scale::Scale;
 pub use sheet::{Panel, Sheet};
 pub use spread::Spread;
-pub use table::{Column, Row, Table};
+pub use table::{Column, Mark, Row, Table};

@@ -1,6 +1,5 @@
 //! Tables, independent of the output format.
 
-use crate::document::Mark;
 use serde::{Deserialize, Serialize};
 
 /// A table with text cells.
@@ -35,6 +34,19 @@ pub struct Row {
     pub mark: Mark,
     /// Whether the row starts a new group.
     pub starts_block: bool,
+}
+
+/// Marker of a table row in a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// The dashed line of the baseline.
+    Baseline,
+    /// Colour and marker of a series.
+    Series(usize),
 }
 
 impl Table {
