@@ -52,8 +52,8 @@ impl Format {
     pub fn parse(self, bytes: &[u8]) -> Result<Header, FileFault> {
         match self {
             Self::Safetensors => safetensors::parse(bytes),
-            Self::TorchZip => pickle::parse_zip(bytes),
-            Self::TorchLegacy => pickle::parse_legacy(bytes),
+            Self::TorchZip => Ok(pickle::parse_zip(bytes)?),
+            Self::TorchLegacy => Ok(pickle::parse_legacy(bytes)?),
             Self::Gguf => Err(FileFault::Gguf),
         }
     }
@@ -66,8 +66,8 @@ impl Format {
     /// As [`Format::parse`].
     pub fn entry(self, bytes: &[u8], name: &str) -> Result<Option<serde_json::Value>, FileFault> {
         match self {
-            Self::TorchZip => pickle::entry_of_zip(bytes, name),
-            Self::TorchLegacy => pickle::entry_of_legacy(bytes, name),
+            Self::TorchZip => Ok(pickle::entry_of_zip(bytes, name)?),
+            Self::TorchLegacy => Ok(pickle::entry_of_legacy(bytes, name)?),
             Self::Safetensors => Ok(None),
             Self::Gguf => Err(FileFault::Gguf),
         }

@@ -1,9 +1,8 @@
 //! Downloads one blob, checks it, stores it in the cache and links it into a snapshot.
 
 use super::Hooks;
-use super::cache::Repository;
+use super::cache::{Repository, create_parent};
 use super::client::{Client, Method, Reply, RequestFailure, Retries, number, text};
-use super::download::create_parent;
 use super::error::HubError;
 use crate::hex;
 use linwright_run::atomic::OutputError;

@@ -1,7 +1,7 @@
 //! Downloads the missing files of a snapshot.
 
 use super::blob::{Blob, Place};
-use super::cache::Repository;
+use super::cache::{Repository, create_parent};
 use super::client::{Client, LINKED_ETAG, Method, RequestFailure, escaped, number, text};
 use super::error::HubError;
 use super::id::{Commit, HubId};
@@ -9,9 +9,7 @@ use super::listing::{Listing, most_bytes};
 use super::settings::HubSettings;
 use super::{Found, Hooks};
 use crate::shards_of;
-use linwright_run::atomic::OutputError;
 use linwright_run::state;
-use std::fs;
 
 /// Asks the hub for the commit of a revision and downloads the missing files of its snapshot. The
 /// ref is written last, so that it never points to an incomplete snapshot.
@@ -65,12 +63,6 @@ fn write_ref(id: &HubId, repository: &Repository, commit: &Commit) -> Result<(),
         state::write(&path, commit.as_str().as_bytes())?;
     }
     Ok(())
-}
-
-/// Creates the parent folder of a path.
-pub(super) fn create_parent(path: &std::path::Path) -> Result<(), OutputError> {
-    let parent = path.parent().unwrap_or(path);
-    fs::create_dir_all(parent).map_err(|error| OutputError::io("create", parent, error))
 }
 
 /// Downloads into the snapshot of one commit.

@@ -21,7 +21,6 @@ mod state_dict;
 pub use archive::{TorchTensor, torch_archive};
 pub use fault::PickleFault;
 
-use super::fault::FileFault;
 use super::header::Header;
 use super::zip::{self, Entry};
 use linwright_run::shown;
@@ -38,32 +37,22 @@ const LEGACY_MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 
 /// Version of the older layout.
 const LEGACY_VERSION: i64 = 1001;
 
-/// Parses and checks an archive; `bytes` is the whole file.
-pub(super) fn parse_zip(bytes: &[u8]) -> Result<Header, FileFault> {
-    Ok(read_zip(bytes)?)
-}
-
-/// Parses and checks a file of the older layout; `bytes` is the whole file.
-pub(super) fn parse_legacy(bytes: &[u8]) -> Result<Header, FileFault> {
-    Ok(read_legacy(bytes)?)
-}
-
 /// An entry of the object of an archive, as JSON; none if there is no such entry.
-pub(super) fn entry_of_zip(bytes: &[u8], name: &str) -> Result<Option<Json>, FileFault> {
-    let entries = zip::entries(bytes).map_err(PickleFault::from)?;
+pub(super) fn entry_of_zip(bytes: &[u8], name: &str) -> Result<Option<Json>, PickleFault> {
+    let entries = zip::entries(bytes)?;
     let (_, object) = object_of(&entries)?;
     let pickled = machine::run(&bytes[..object.bytes.end], object.bytes.start)?;
-    Ok(plain::entry(&pickled, name)?)
+    plain::entry(&pickled, name)
 }
 
 /// As [`entry_of_zip`], for a file of the older layout.
-pub(super) fn entry_of_legacy(bytes: &[u8], name: &str) -> Result<Option<Json>, FileFault> {
+pub(super) fn entry_of_legacy(bytes: &[u8], name: &str) -> Result<Option<Json>, PickleFault> {
     let mut at = 0;
     // Magic number, version and machine come first.
     for _ in 0..3 {
         at = machine::run(bytes, at)?.end();
     }
-    Ok(plain::entry(&machine::run(bytes, at)?, name)?)
+    plain::entry(&machine::run(bytes, at)?, name)
 }
 
 /// The folder and the pickle of an archive.
@@ -78,7 +67,8 @@ fn object_of<'a>(entries: &'a [Entry<'a>]) -> Result<(&'a str, &'a Entry<'a>), P
     }
 }
 
-fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
+/// Parses and checks an archive; `bytes` is the whole file.
+pub(super) fn parse_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
     let entries = zip::entries(bytes)?;
     let layout = |what: String| PickleFault::Layout { what };
     let (prefix, object) = object_of(&entries)?;
@@ -118,7 +108,8 @@ fn object_prefix(name: &str) -> Option<&str> {
     is_folder.then_some(prefix)
 }
 
-fn read_legacy(bytes: &[u8]) -> Result<Header, PickleFault> {
+/// Parses and checks a file of the older layout; `bytes` is the whole file.
+pub(super) fn parse_legacy(bytes: &[u8]) -> Result<Header, PickleFault> {
     let layout = |what: &str| PickleFault::Layout { what: what.into() };
     let magic = machine::run(bytes, 0)?;
     if !matches!(magic.root, Value::Long(piece) if magic.raw(piece) == LEGACY_MAGIC) {
