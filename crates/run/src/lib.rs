@@ -22,6 +22,7 @@ mod monitor;
 mod ordered;
 pub mod place;
 mod provenance;
+mod regular;
 pub mod seal;
 mod shard;
 pub mod spelling;

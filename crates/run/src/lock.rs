@@ -3,7 +3,7 @@
 //! All locks of this crate are locks of the operating system on an open file, which end with the
 //! process. A directory is locked by a file `.lock` in it, with the number of the process.
 
-use crate::state;
+use crate::{regular, state};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ pub(crate) fn try_lock_directory(path: &Path) -> Result<File, LockError> {
     if !lock_file(&file).map_err(io)? {
         return Err(LockError::Busy { process: holder(path) });
     }
-    if !state::is_at(&file, &name) {
+    if !regular::is_at(&file, &name) {
         return Err(io(io::ErrorKind::NotFound.into()));
     }
     let mut before = Vec::new();
@@ -168,9 +168,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("work");
         let first = lock_directory(&path, Path::new("")).unwrap();
-        assert!(state::is_at(&first, &path.join(NAME)));
+        assert!(regular::is_at(&first, &path.join(NAME)));
         fs::remove_dir_all(&path).unwrap();
         let second = lock_directory(&path, Path::new("")).unwrap();
-        assert!(!state::is_at(&first, &path.join(NAME)) && state::is_at(&second, &path.join(NAME)));
+        assert!(
+            !regular::is_at(&first, &path.join(NAME)) && regular::is_at(&second, &path.join(NAME))
+        );
     }
 }

@@ -16,7 +16,7 @@ pub use record::{check_directory, check_file};
 
 #[cfg(unix)]
 use crate::input;
-use crate::state;
+use crate::regular;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -239,7 +239,7 @@ pub(crate) fn place_whole(
     make(&temp)?;
     match temp.is_dir() {
         false => Replace::Nothing.publish(&temp, target)?,
-        true if state::exists(target) => {
+        true if regular::exists(target) => {
             return Err(OutputError::Exists { path: target.to_path_buf() });
         }
         // It can only replace an empty directory.
@@ -549,7 +549,7 @@ pub(crate) fn remove_partial(path: &Path) -> io::Result<bool> {
     let is_folder = path.symlink_metadata()?.is_dir();
     let lock = if is_folder { path.join(LOCK) } else { path.to_path_buf() };
     // Held while the output is removed, since its writer may be about to lock it.
-    let held = state::open(&lock).ok();
+    let held = regular::open(&lock).ok();
     let is_busy = |file: &File| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock));
     if held.as_ref().is_some_and(is_busy) {
         return Ok(false);

@@ -1,7 +1,7 @@
 //! How a finished file gets its name, and which files it may replace.
 
 use super::{OutputError, check_file};
-use crate::state;
+use crate::regular;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub enum Replace {
     Nothing,
     /// A file that this function recognises as written by this program.
     Ours(fn(&Path) -> bool),
-    /// A regular file of this program's state, see [`state`].
+    /// A regular file that this program keeps for itself.
     State,
 }
 
@@ -29,7 +29,7 @@ impl Replace {
         match self {
             Self::Nothing => check_file(path, false, |_| false),
             Self::Ours(is_ours) => check_file(path, true, is_ours),
-            Self::State => state::check(path).map_err(|e| OutputError::io("write", path, e)),
+            Self::State => regular::check(path).map_err(|e| OutputError::io("write", path, e)),
         }
     }
 
@@ -38,7 +38,7 @@ impl Replace {
         self.check(target)?;
         let replaces = match self {
             Self::Nothing => false,
-            Self::Ours(_) => state::exists(target),
+            Self::Ours(_) => regular::exists(target),
             // Two processes may finish the same piece simultaneously.
             Self::State => true,
         };
@@ -71,7 +71,7 @@ fn name_new(finished: &Path, target: &Path) -> io::Result<()> {
 /// is replaced. A process killed in between leaves it.
 fn name_reserved(finished: &Path, target: &Path) -> io::Result<()> {
     let reserved = File::create_new(target)?;
-    if !state::is_at(&reserved, target) {
+    if !regular::is_at(&reserved, target) {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
     fs::rename(finished, target).inspect_err(|_| drop(fs::remove_file(target)))

@@ -5,7 +5,7 @@
 //! every file, one per line.
 
 use super::OutputError;
-use crate::state;
+use crate::regular;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -69,7 +69,7 @@ pub(super) fn objection(directory: &Path) -> io::Result<Option<String>> {
 
 /// Files in the record; `None` if there is no record.
 fn read(directory: &Path) -> io::Result<Option<BTreeSet<String>>> {
-    let Ok(record) = state::open(&directory.join(RECORD)) else { return Ok(None) };
+    let Ok(record) = regular::open(&directory.join(RECORD)) else { return Ok(None) };
     let mut text = String::new();
     if record.take(RECORD_BYTES).read_to_string(&mut text).is_err() {
         return Ok(None);
