@@ -2,21 +2,11 @@
 
 use crate::metrics::{Prefix, duality, floor, frames};
 use crate::statistics::{centred, column_means};
+use crate::sums::accumulate;
 use crate::{ClassSums, CollapseError, Keep, Metrics, Source, metrics};
 use linwright_run::Monitor;
-use linwright_tensor::{Mat, MatRef, RngKey};
+use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-
-/// Smallest number of rows per read.
-pub(crate) const ROWS: usize = 1024;
-/// Average number of rows per class that are added together, while the sums of the class are in
-/// cache.
-const OF_CLASS: usize = 16;
-/// Largest size in bytes of rows that are added together, if they are copied.
-const MOST_BYTES: usize = 1 << 27;
-/// Largest size in bytes of rows that are added together in place.
-const MOST_BYTES_IN_PLACE: usize = 1 << 30;
 
 /// Smallest possible distances of K vectors of d features.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,34 +60,4 @@ pub fn shuffled(
     let mut sums = ClassSums::checked(classes, source.features(), keep)?;
     accumulate(&mut sums, source, &labels, monitor)?;
     metrics(&sums.finish()?, head)
-}
-
-/// Adds all rows with these labels.
-pub(crate) fn accumulate(
-    sums: &mut ClassSums,
-    source: &dyn Source,
-    labels: &[u32],
-    monitor: &mut dyn Monitor,
-) -> Result<(), CollapseError> {
-    let d = source.features();
-    sums.came_in(source.precision());
-    let in_place = matches!(source.narrow(0, source.rows().min(1)), Some(Cow::Borrowed(_)));
-    let most = if in_place { MOST_BYTES_IN_PLACE } else { MOST_BYTES };
-    let most = most / (size_of::<f32>() * d.max(1));
-    let rows = (OF_CLASS * sums.classes()).min(most).max(ROWS);
-    let mut start = 0;
-    while start < labels.len() {
-        if monitor.interrupted() {
-            return Err(CollapseError::Interrupted);
-        }
-        let count = rows.min(labels.len() - start);
-        let own = &labels[start..start + count];
-        match source.narrow(start, count) {
-            Some(x) => sums.add(MatRef::new(&x, count, d), own)?,
-            None => sums.add(source.block(start, count)?.view(), own)?,
-        }
-        start += count;
-        monitor.progress(start as u64, source.rows() as u64);
-    }
-    Ok(())
 }

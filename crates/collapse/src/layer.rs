@@ -1,8 +1,9 @@
 //! Metrics of the features of one layer.
 
-use crate::baselines::{Floors, ROWS, accumulate, random_frames, shuffled};
+use crate::baselines::{Floors, random_frames, shuffled};
 use crate::bootstrap::{Interval, intervals};
 use crate::pairs::{dot, norm};
+use crate::sums::{ROWS, accumulate};
 use crate::{ClassStatistics, ClassSums, CollapseError, Decisions, Keep, Metrics, Source, metrics};
 use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};

@@ -33,6 +33,16 @@ pub struct ClassStatistics {
     pub precision: DType,
 }
 
+impl ClassSums {
+    /// Means and scatter.
+    ///
+    /// # Errors
+    /// [`CollapseError::FewClasses`] and [`CollapseError::Overflow`].
+    pub fn finish(self) -> Result<ClassStatistics, CollapseError> {
+        ClassStatistics::of(&self.settled())
+    }
+}
+
 impl ClassStatistics {
     pub(crate) fn of(sums: &ClassSums) -> Result<Self, CollapseError> {
         let d = sums.features();

@@ -24,14 +24,14 @@
 //! Source: the statistics of Papyan, Han and Donoho 2020, arXiv:2008.08186. Deviation: means and
 //! moments are not merged (Chan et al. 1979), since the result would depend on the order of merges.
 
-use crate::baselines::accumulate;
-use crate::{ClassStatistics, CollapseError, Source};
+use crate::{CollapseError, Source};
 use linwright_run::{Monitor, memory};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::kernels::exact_sum;
 use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread};
 use linwright_tensor::{Mat, MatRef, Scalar, parallel};
+use std::borrow::Cow;
 
 /// Largest number of features with exact products.
 pub const EXACT_FEATURES: usize = 256;
@@ -47,6 +47,16 @@ const TILE: usize = 128;
 const WIDTH: usize = 512;
 /// Work items for sums by class.
 const CLASS_ITEMS: usize = 16;
+
+/// Smallest number of rows per read.
+pub(crate) const ROWS: usize = 1024;
+/// Average number of rows per class that are added together, while the sums of the class are in
+/// cache.
+const OF_CLASS: usize = 16;
+/// Largest size in bytes of rows that are added together, if they are copied.
+const MOST_BYTES: usize = 1 << 27;
+/// Largest size in bytes of rows that are added together in place.
+const MOST_BYTES_IN_PLACE: usize = 1 << 30;
 
 /// Numbers stored as two parts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -284,14 +294,36 @@ impl ClassSums {
         self.squares.normalise();
         self
     }
+}
 
-    /// Means and scatter.
-    ///
-    /// # Errors
-    /// [`CollapseError::FewClasses`] and [`CollapseError::Overflow`].
-    pub fn finish(self) -> Result<ClassStatistics, CollapseError> {
-        ClassStatistics::of(&self.settled())
+/// Adds all rows with these labels.
+pub(crate) fn accumulate(
+    sums: &mut ClassSums,
+    source: &dyn Source,
+    labels: &[u32],
+    monitor: &mut dyn Monitor,
+) -> Result<(), CollapseError> {
+    let d = source.features();
+    sums.came_in(source.precision());
+    let in_place = matches!(source.narrow(0, source.rows().min(1)), Some(Cow::Borrowed(_)));
+    let most = if in_place { MOST_BYTES_IN_PLACE } else { MOST_BYTES };
+    let most = most / (size_of::<f32>() * d.max(1));
+    let rows = (OF_CLASS * sums.classes()).min(most).max(ROWS);
+    let mut start = 0;
+    while start < labels.len() {
+        if monitor.interrupted() {
+            return Err(CollapseError::Interrupted);
+        }
+        let count = rows.min(labels.len() - start);
+        let own = &labels[start..start + count];
+        match source.narrow(start, count) {
+            Some(x) => sums.add(MatRef::new(&x, count, d), own)?,
+            None => sums.add(source.block(start, count)?.view(), own)?,
+        }
+        start += count;
+        monitor.progress(start as u64, source.rows() as u64);
     }
+    Ok(())
 }
 
 impl Scatter {

@@ -1,16 +1,11 @@
 //! Collapse of reference networks over depth.
 
+use super::seeds::{GAP, NC1, Value, depths, mean_and_deviation, over_seeds};
 use super::{Texts, number, one_panel, paragraph, verdict};
 use crate::depth::{DepthResult, DepthRow, Slope};
 use linwright_report::number::{scientific, significant};
 use linwright_report::plot::{Series, Style};
 use linwright_report::{Block, Document, Scale, Table};
-
-/// A value of a network.
-pub(super) type Value = fn(&DepthRow) -> Option<f64>;
-
-pub(super) const NC1: Value = |row| row.nc1_quotient;
-pub(super) const GAP: Value = |row| row.gap;
 
 /// Columns of the table of depths.
 const COLUMNS: [(&str, Value); 7] = [
@@ -59,27 +54,6 @@ fn slopes(result: &DepthResult) -> Vec<String> {
         })
     };
     all.into_iter().filter_map(line).collect()
-}
-
-/// The depths of rows, ascending.
-pub(super) fn depths(rows: &[DepthRow]) -> Vec<usize> {
-    let mut depths: Vec<usize> = rows.iter().map(|row| row.depth).collect();
-    depths.sort_unstable();
-    depths.dedup();
-    depths
-}
-
-/// Mean and deviation over the seeds of a depth.
-pub(super) fn over_seeds(rows: &[DepthRow], depth: usize, value: Value) -> (f64, Option<f64>) {
-    let rows = rows.iter().filter(|row| row.depth == depth);
-    mean_and_deviation(&rows.filter_map(value).collect::<Vec<f64>>())
-}
-
-fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()))
 }
 
 fn with_deviation(of: (f64, Option<f64>)) -> String {

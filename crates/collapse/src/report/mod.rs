@@ -4,6 +4,7 @@ mod checkpoints;
 mod depths;
 mod layers;
 mod relation;
+mod seeds;
 mod verdict;
 
 pub use checkpoints::{CheckpointRow, of_checkpoints};

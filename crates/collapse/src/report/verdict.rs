@@ -5,7 +5,7 @@
 //! not collapsed if shuffled labels give similar values. There is no agreed threshold, so the
 //! numbers are shown as well.
 
-use super::depths::{self, GAP, NC1, over_seeds};
+use super::seeds::{GAP, NC1, Value, depths, over_seeds};
 use super::{CheckpointRow, number};
 use crate::depth::DepthRow;
 use crate::relation::Correlation;
@@ -69,9 +69,9 @@ fn within_classes(metrics: &Metrics) -> String {
 
 /// From the shallowest to the deepest networks.
 pub(super) fn of_depths(rows: &[DepthRow]) -> Option<String> {
-    let depths = depths::depths(rows);
+    let depths = depths(rows);
     let [first, .., last] = depths[..] else { return None };
-    let between = |value: depths::Value| {
+    let between = |value: Value| {
         let mean = |depth: usize| Some(over_seeds(rows, depth, value).0).filter(|x| x.is_finite());
         let (from, to) = (mean(first)?, mean(last)?);
         Some(format!("{} to {}", scientific(from), scientific(to)))
