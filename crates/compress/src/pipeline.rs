@@ -5,7 +5,7 @@
 
 mod group;
 
-use crate::fit_to::{FitTo, in_passes};
+use crate::fit_to::{FitTo, Ridges};
 use crate::methods::{Fit, FitReport, MethodSpec, needs_together};
 use crate::plan::{Edit, InputEdits, Plan, SlotEdit};
 use crate::stored_fit;
@@ -116,6 +116,32 @@ pub fn apply<N: Network>(
         apply_once(original, examples, plan, context, monitor)
     };
     in_passes(&context, found, needed, monitor, pass, |edited: &Edited<N>| ridges_of(&edited.sites))
+}
+
+/// Edits a network in one pass or in two, as the context says; `needed` tells whether a ridge is to
+/// be chosen, and `ridges` lists what a pass chose.
+pub fn in_passes<T, I, E>(
+    context: &Context<'_>,
+    examples: &dyn Examples<I>,
+    needed: bool,
+    monitor: &mut dyn Monitor,
+    mut pass: impl FnMut(&Context<'_>, &mut dyn Monitor) -> Result<T, E>,
+    ridges: impl Fn(&T) -> Vec<(SiteId, f64)>,
+) -> Result<T, E> {
+    if context.fit_to != FitTo::All {
+        return pass(context, monitor);
+    }
+    let mut chosen = Ridges::new();
+    if needed {
+        monitor.step("choosing ridges, with validation windows held out");
+        let first = Context { fit_to: FitTo::Training, ..context.clone() };
+        let edited = pass(&first, monitor)?;
+        let share = examples.training_rows() as f64 / examples.all_rows().max(1) as f64;
+        chosen.extend(ridges(&edited).into_iter().map(|(site, ridge)| (site, ridge * share)));
+        drop(edited);
+        monitor.step("fitting to all windows, with these ridges");
+    }
+    pass(&Context { fit_to: FitTo::With(&chosen), ..context.clone() }, monitor)
 }
 
 /// The ridges of regressions.

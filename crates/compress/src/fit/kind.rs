@@ -2,7 +2,7 @@
 //! kind, next to its fit.
 
 use super::regression::Regression;
-use super::{Context, Found, trained, work};
+use super::{Context, Found, work};
 use crate::FitError;
 use linwright_ops::{Op, OpSpec, Shape};
 
@@ -14,19 +14,6 @@ pub(crate) struct LeastSquares<'a, 'b> {
     pub regression: &'a Regression<'b>,
     /// Initial operator of fits that are not closed, if it is known.
     pub from: Option<&'a Op<f64>>,
-}
-
-impl LeastSquares<'_, '_> {
-    /// Trains from the initial operator, or from random starts.
-    pub(super) fn trained(&self, context: &mut Context<'_>) -> Result<Found, FitError> {
-        let (regression, rows) = (self.regression, self.regression.rows());
-        if let Some(op) = self.from {
-            return trained::descend(op.clone(), &rows, context);
-        }
-        let map = || Regression::of_weight(regression.least_squares().view()).rows();
-        let weight = regression.second().map(|_| map());
-        trained::fit(self.spec, regression.shape(), &rows, weight.as_ref(), context)
-    }
 }
 
 /// A fit whose multiply-adds are estimated.
@@ -139,4 +126,20 @@ pub(crate) fn of(spec: &OpSpec) -> &dyn KindFit {
         OpSpec::Product(options) => options,
         OpSpec::External { .. } => &External,
     }
+}
+
+/// Multiply-adds of a fit of [`super::fit_operator`] to moments.
+pub(crate) fn work_of(
+    spec: &OpSpec,
+    shape: Shape,
+    starts: u32,
+    iterations: u32,
+) -> Result<f64, FitError> {
+    let (out, inp) = work::sides(shape);
+    // Decomposition and whitening of moments, the operator as a matrix, reports.
+    let (macs, _) = work::cost(spec, shape)?;
+    let beside = work::eigen(inp) + 2.0 * out * inp * inp + inp * macs + work::report(shape);
+    let effort =
+        Effort { spec, shape, starts: f64::from(starts), iterations: f64::from(iterations) };
+    Ok(beside + of(spec).work(&effort)?)
 }

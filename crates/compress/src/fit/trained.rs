@@ -6,8 +6,9 @@
 //! weights all input directions equally and converges faster.
 
 use super::alternate::ROUNDING;
-use super::regression::{Rows, squares, subtract};
-use super::{Context, Found, NAME, Procedure, kind};
+use super::kind::{self, LeastSquares};
+use super::regression::{Regression, Rows, squares, subtract};
+use super::{Context, Found, NAME, Procedure};
 use crate::FitError;
 use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, RngKey};
@@ -15,6 +16,19 @@ use linwright_train::{Control, LbfgsSettings, Progress, lbfgs};
 
 /// Number of vector pairs of L-BFGS.
 const MEMORY: usize = 30;
+
+impl LeastSquares<'_, '_> {
+    /// Trains from the initial operator, or from random starts.
+    pub(super) fn trained(&self, context: &mut Context<'_>) -> Result<Found, FitError> {
+        let (regression, rows) = (self.regression, self.regression.rows());
+        if let Some(op) = self.from {
+            return descend(op.clone(), &rows, context);
+        }
+        let map = || Regression::of_weight(regression.least_squares().view()).rows();
+        let weight = regression.second().map(|_| map());
+        fit(self.spec, regression.shape(), &rows, weight.as_ref(), context)
+    }
+}
 
 /// The best of several starts on `rows`; `weight` are the rows of the least-squares map, if that is
 /// another problem.

@@ -5,7 +5,6 @@
 //! [`crate::rates`].
 
 use super::Ridge;
-use super::kind::Effort;
 use crate::FitError;
 use linwright_ops::{OpSpec, Shape};
 
@@ -78,20 +77,4 @@ pub(super) fn descent(spec: &OpSpec, shape: Shape, iterations: f64) -> Result<f6
     let filling = iterations.min(MEMORY);
     let pairs = filling * filling / 2.0 + (iterations - filling) * MEMORY;
     Ok(iterations * EVALUATIONS * evaluation + 4.0 * SERIAL * pairs * parameters)
-}
-
-/// A fit of [`super::fit_operator`] to moments.
-pub(crate) fn structured(
-    spec: &OpSpec,
-    shape: Shape,
-    starts: u32,
-    iterations: u32,
-) -> Result<f64, FitError> {
-    let (out, inp) = sides(shape);
-    // Decomposition and whitening of moments, the operator as a matrix, reports.
-    let (macs, _) = cost(spec, shape)?;
-    let beside = eigen(inp) + 2.0 * out * inp * inp + inp * macs + report(shape);
-    let effort =
-        Effort { spec, shape, starts: f64::from(starts), iterations: f64::from(iterations) };
-    Ok(beside + super::kind::of(spec).work(&effort)?)
 }

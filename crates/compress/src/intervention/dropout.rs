@@ -1,7 +1,6 @@
 //! Magnitude pruning, called dropout in the paper: the smallest entries of a weight become zero.
 
-use super::Kept;
-use crate::methods::LaserMethod;
+use super::{Kept, LaserMethod};
 use crate::{FitError, Size};
 use linwright_ops::Shape;
 use linwright_tensor::Mat;

@@ -6,8 +6,7 @@
 //! [`linwright_measure::vendi`].
 
 use crate::FitError;
-use crate::intervention::{Done, Kept, Parts, done};
-use crate::methods::LaserMethod;
+use crate::intervention::{Done, Kept, LaserMethod, Parts, done};
 use linwright_measure::vendi::{
     Criterion, Diversity, Gamma, Goal, VendiError, reconstruct, select,
 };

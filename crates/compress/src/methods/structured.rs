@@ -5,7 +5,6 @@
 
 use super::{Fit, FitProblem, Method, MethodTraits, SampleRows};
 use crate::fit::kind::{self, Timing};
-use crate::fit::work;
 use crate::fit::{FitOptions, Ridge, Target, fit_operator};
 use crate::operator_size::{operator_for, units_of};
 use crate::{FitError, Size};
@@ -108,7 +107,7 @@ impl Method for StructuredMethod {
     }
 
     fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
-        work::structured(&self.spec(size, shape, None)?, shape, self.starts, self.iterations)
+        kind::work_of(&self.spec(size, shape, None)?, shape, self.starts, self.iterations)
     }
 
     fn shrunk(&self, by: usize) -> Self {

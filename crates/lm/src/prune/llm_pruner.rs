@@ -14,7 +14,7 @@ use super::refit::refit;
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
 use crate::LmError;
 use linwright_compress::fit::Ridge;
-use linwright_compress::fit_to::in_passes;
+use linwright_compress::pipeline::in_passes;
 use linwright_compress::methods::{Fit, FitReport};
 use linwright_compress::pipeline::{Context, Edited, put_fit};
 use linwright_compress::{CompressError, FitError};

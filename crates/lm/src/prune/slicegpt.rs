@@ -6,7 +6,7 @@ use crate::LmError;
 use linwright_compress::fit::Ridge;
 use linwright_compress::fit::regression::multiply;
 use linwright_compress::fit::ridge::Pulled;
-use linwright_compress::fit_to::in_passes;
+use linwright_compress::pipeline::in_passes;
 use linwright_compress::methods::{Fit, FitProblem, FitReport};
 use linwright_compress::pipeline::{Context, Edited, put_fit};
 use linwright_compress::{CompressError, FitError};
