@@ -101,11 +101,10 @@ pub use request::{
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 pub use runner::{
-    Answer, BatchAnswers, Hooks, Outcome, Prepared, Progress, RunOptions, Several, evaluate,
-    evaluate_each, tokens_of,
+    Answer, BatchAnswers, Hooks, Outcome, Prepared, Progress, RunOptions, Several, check_model,
+    evaluate, evaluate_each, tokens_of,
 };
 pub use sentences::{SENTENCE_TASKS, SentencePairs, SentenceTask};
 pub use similarity::Pairs;
-pub use suitable::check_model;
 pub use task::{FileTask, OpenTask, Task, TaskOptions, open_task};
 pub use throughput::tokens_per_second;

@@ -1,7 +1,7 @@
 //! The functions that task files may name: equivalents of the Python functions of the harness's
 //! standard tasks, under a new name and under the name in the harness.
 
-use super::metric::Value as Measured;
+use super::value::Value as Measured;
 use linwright_data::Fields;
 use linwright_run::shown;
 use regex::Regex;

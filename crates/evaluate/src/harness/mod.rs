@@ -27,6 +27,7 @@ mod prompt;
 mod random;
 mod standard;
 mod template;
+mod value;
 mod yaml;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Metrics and samples of a task from the responses of a model.
 
 use super::functions::{Outcome, words};
-use super::metric::{MetricRule, Value as Measured};
+use super::metric::MetricRule;
 use super::prompt::{Prompt, text_of};
+use super::value::Value as Measured;
 use super::{HarnessTask, OutputType, place, scorer, task_hash};
 use crate::result::Sample;
 use crate::{Counts, EvaluationError, Metric, Reply, Request, Task, TaskResult};

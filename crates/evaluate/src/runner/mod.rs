@@ -15,7 +15,7 @@ use super::similarity::PendingSimilarity;
 use super::suitable::items_of;
 use super::{
     Bos, EvaluationError, Infilled, Item, LanguageModel, LanguageModels, MaskedInput, ModelFailure,
-    Reply, Scored, Sequence, Task, TaskResult, TopLogprobsRequest,
+    Reply, Request, Scored, Sequence, Task, TaskResult, TopLogprobsRequest,
 };
 use answer::place;
 use linwright_run::Shard;
@@ -212,17 +212,29 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Refuses requests that a model cannot answer, before any work.
-pub(super) fn check_requests(
-    items: &[Item<'_>],
-    model: &dyn LanguageModel,
-    bos: Option<u32>,
-) -> Result<(), EvaluationError> {
-    RequestPlan::check(items, model, bos)
+/// Checks that a model supports a task and can answer its requests, before anything is computed.
+///
+/// # Errors
+/// [`EvaluationError`]: a causal task on a masked language model, token predictions without a head,
+/// embeddings without pooling, a missing beginning-of-sequence token, or windows, answers and
+/// generated texts that are too long for it.
+pub fn check_model(task: &dyn Task, model: &dyn LanguageModel) -> Result<(), EvaluationError> {
+    let bos = resolve(task.bos(), model)?;
+    let items = items_of(task, model)?;
+    RequestPlan::check(&items, model, bos)?;
+    let compared = items
+        .iter()
+        .find(|item| item.requests.iter().any(|request| matches!(request, Request::Similarity(_))));
+    match compared {
+        Some(item) if model.pooling().is_none() => {
+            Err(EvaluationError::NoVectors { place: item.place.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The token at the start of every document, if any.
-pub(super) fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, EvaluationError> {
+fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, EvaluationError> {
     let wanted = match bos {
         Bos::Auto => model.adds_bos(),
         Bos::Always => true,
