@@ -1,8 +1,8 @@
 //! Options shared by commands, and parsers of option values.
 
-use crate::console;
 use crate::failure::{Failure, message_of};
 use crate::host::variable;
+use crate::opened::watch_files;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{ArgAction, Args};
 use linwright::run::Shard;
@@ -129,7 +129,7 @@ impl Shared {
             return Err(Failure::usage("--mpi cannot be used with --shard or --print-recipe")
                 .hint("give only one of them"));
         }
-        console::watch_files(self.verbose);
+        watch_files(self.verbose);
         Ok(())
     }
 

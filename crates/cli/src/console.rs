@@ -3,50 +3,18 @@
 use crate::args::Shared;
 use crate::host::HOST;
 use crate::interrupt;
+use crate::opened::opened;
+use crate::stderr::write_stderr;
 use indicatif::{ProgressBar, ProgressStyle};
 use linwright::jobs::Session;
 use linwright::report::number::bytes;
 use linwright::run::memory::peak_resident_bytes;
-use linwright::run::{Monitor, StepTime, input, plain_lines};
-use std::io::{IsTerminal, Write};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use linwright::run::{Monitor, StepTime};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Shortest interval between plain lines of progress.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Writes a line to stderr. If stderr is closed or on a full disk, the line is lost and the work
-/// continues; `eprintln!` would panic. Control characters from file names are escaped.
-pub(crate) fn write_stderr(line: &str) {
-    // One write, so that lines of several threads are not interleaved.
-    let _ = std::io::stderr().lock().write_all(format!("{}\n", plain_lines(line)).as_bytes());
-}
-
-/// Number of opened files, and their bytes.
-static OPENED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-
-/// Starts to count opened files for `-v`, and to print each for `-vv`.
-pub(crate) fn watch_files(verbose: u8) {
-    match verbose {
-        0 => {}
-        1 => input::observe(count_file),
-        _ => input::observe(|path, length| {
-            count_file(path, length);
-            write_stderr(&format!("  opened {}, {}", path.display(), bytes(length)));
-        }),
-    }
-}
-
-fn count_file(_: &Path, length: u64) {
-    OPENED[0].fetch_add(1, Ordering::Relaxed);
-    OPENED[1].fetch_add(length, Ordering::Relaxed);
-}
-
-/// Number of files opened so far, and their bytes.
-fn opened() -> [u64; 2] {
-    [0, 1].map(|index| OPENED[index].load(Ordering::Relaxed))
-}
 
 /// Prints notes and progress.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Failures for the user: printed, with the exit code.
 
-use crate::console::write_stderr;
+use crate::stderr::write_stderr;
 pub(crate) use linwright::jobs::{Failure, FailureKind as Kind, message_of};
 use linwright::run::{is_plain, shown, shown_message};
 use serde_json::json;

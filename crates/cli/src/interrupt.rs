@@ -6,8 +6,8 @@
 //! the request, once it writes nothing: what it leaves is no worse than after the second signal, or
 //! after a loss of power.
 
-use crate::console::write_stderr;
 use crate::failure::{Failure, report};
+use crate::stderr::write_stderr;
 use linwright::run::atomic;
 use linwright::run::store::is_work_held;
 use linwright::tensor::when_cut;

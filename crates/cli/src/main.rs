@@ -16,8 +16,10 @@ mod face;
 mod failure;
 mod host;
 mod interrupt;
+mod opened;
 #[cfg(feature = "mpi")]
 mod ranks;
+mod stderr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};

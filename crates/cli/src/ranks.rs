@@ -3,9 +3,9 @@
 use crate::args::Shared;
 use crate::command_line::Cli;
 use crate::commands::{Command, outcome, run, run_with};
-use crate::console::write_stderr;
 use crate::failure::{Failure, report};
 use crate::interrupt;
+use crate::stderr::write_stderr;
 use linwright::jobs::{AnyJob, Division, Merge, VERBS, Verb};
 use linwright::run::Shard;
 use linwright::run::team::{Alone, Members, Team};
