@@ -3,7 +3,7 @@
 pub use super::gguf_fault::{GgufFault, NoGguf};
 
 use super::error::CheckpointError;
-use super::load::LoadedModel;
+use super::loaded::LoadedModel;
 use super::precision::Precision;
 use super::source::Source;
 use super::verify::Gap;

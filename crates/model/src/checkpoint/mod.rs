@@ -24,6 +24,7 @@
 mod adapter;
 mod error;
 pub mod export;
+mod form;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 #[cfg(not(feature = "gguf"))]
@@ -33,8 +34,10 @@ pub mod gguf;
 mod gguf_fault;
 pub mod llama2c;
 mod load;
+mod loaded;
 mod native;
 mod precision;
+mod reader;
 mod same_tokens;
 mod save;
 mod sentence;
@@ -47,10 +50,12 @@ pub(crate) use native::model_type;
 pub use adapter::{Adapted, merge_adapter};
 pub use error::CheckpointError;
 pub use export::export;
-pub use load::{LoadedModel, configuration, load, load_as, load_offloaded};
+pub use form::Form;
+pub use load::{configuration, load, load_as, load_offloaded};
+pub use loaded::LoadedModel;
 pub use native::SCHEMA;
 pub use precision::Precision;
-pub use save::{Form, SHARD_BYTES, SaveOptions, SavedModel, save};
+pub use save::{SHARD_BYTES, SaveOptions, SavedModel, save};
 pub use sentence::Sentence;
 pub use source::Source;
 pub use verify::{Gap, fixed_prompts, verify};

@@ -5,6 +5,7 @@
 
 use super::error::{CheckpointError, WriteError};
 use super::export::factored;
+use super::form::Form;
 use super::native::{self, Headers};
 use super::same_tokens::same_tokens;
 use super::source::Source;
@@ -26,17 +27,6 @@ use std::path::{Path, PathBuf};
 
 /// Default size of a shard in bytes.
 pub const SHARD_BYTES: u64 = 5_000_000_000;
-
-/// Form of the operators in a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Dense weights, which any runtime loads; every operator must be linear.
-    Dense,
-    /// Operator parameters, with the native model type.
-    Native,
-    /// Operator parameters, with a Python file for transformers.
-    Factored,
-}
 
 /// Options of a saved model.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! precedence over the flag. The flag is corrected, so that the model is saved unchanged.
 
 use super::error::CheckpointError;
-use super::load::Reader;
+use super::reader::Reader;
 use super::source::Source;
 use crate::config::TransformerConfig;
 use crate::error::ConfigError;

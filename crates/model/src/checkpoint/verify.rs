@@ -4,9 +4,9 @@
 //! so that the check of a large model needs no second copy in memory.
 
 use super::error::CheckpointError;
-use super::load::Reader;
+use super::form::Form;
 use super::native;
-use super::save::Form;
+use super::reader::Reader;
 use super::source::Source;
 use crate::ModelError;
 use crate::batch::Batch;

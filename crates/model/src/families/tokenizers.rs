@@ -1,9 +1,6 @@
 //! Tokenizer classes of transformers 5 as data: the rules for building a tokenizer from a raw
 //! vocabulary.
 
-use crate::tokenizer::TokenizerError;
-use std::path::Path;
-
 /// Rules for building a tokenizer from a vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -33,12 +30,14 @@ pub(crate) enum Class {
 
 impl Class {
     /// The class of a `tokenizer_class`, given without "Fast", or else that of the model type;
-    /// `None` if neither is known. `vocabulary` is the file for the message.
-    pub(crate) fn of(
-        name: Option<&str>,
+    /// `None` if neither is known.
+    ///
+    /// # Errors
+    /// The name of an unknown class.
+    pub(crate) fn of<'a>(
+        name: Option<&'a str>,
         model_type: Option<&str>,
-        vocabulary: &Path,
-    ) -> Result<Option<Self>, TokenizerError> {
+    ) -> Result<Option<Self>, &'a str> {
         let by_type = model_type.and_then(Self::of_model);
         // Checkpoints of these models name a wrong class, which transformers corrects.
         if by_type == Some(Self::BytesOfWords) {
@@ -50,9 +49,7 @@ impl Class {
         if matches!(name, "PreTrainedTokenizer" | "TokenizersBackend") {
             return Ok(by_type);
         }
-        let unknown =
-            || TokenizerError::Unsupported { path: vocabulary.into(), class: name.to_owned() };
-        Self::named(name).ok_or_else(unknown).map(Some)
+        Self::named(name).ok_or(name).map(Some)
     }
 
     /// The class of this name.

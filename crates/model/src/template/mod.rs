@@ -5,6 +5,7 @@
 //! parsed; output ([`MAX_OUTPUT`]), strings and lists ([`MAX_TEXT`]) and their total by an account
 //! kept during the run. A run that exceeds a limit is an error.
 
+mod assignment;
 mod compile;
 mod guarded;
 mod ledger;
@@ -81,7 +82,7 @@ impl Engine {
             guarded::method(state, value, name, args, methods)
         });
         guarded::guard_filters(&mut environment);
-        environment.add_function("namespace", namespace::namespace);
+        environment.add_function("namespace", assignment::namespace);
         environment.add_function(compile::KEEP, |state: &mut State<'_, '_>, value: Value| {
             Ledger::of(state).keep(value, false)
         });
@@ -90,7 +91,7 @@ impl Engine {
         environment.add_function(
             compile::SET_ATTRIBUTE,
             |state: &mut State<'_, '_>, value: Value, target: &Value, name: &str| {
-                namespace::set_attribute(state, value, target, name)
+                assignment::set_attribute(state, value, target, name)
             },
         );
         Self { environment, syntax }

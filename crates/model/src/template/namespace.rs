@@ -1,8 +1,7 @@
-//! `namespace()`: the one value that a template can change.
+//! Namespaces: the one kind of value that a template can change.
 
-use super::ledger::{Ledger, refusal};
-use minijinja::value::{Enumerator, Kwargs, Object};
-use minijinja::{Error, State, Value};
+use minijinja::Value;
+use minijinja::value::{Enumerator, Object};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +12,8 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    fn fields(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Value>> {
+    /// The names and values.
+    pub(super) fn fields(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Value>> {
         // Every change is one insertion, so a panic elsewhere leaves a consistent state.
         self.fields.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -27,50 +27,4 @@ impl Object for Namespace {
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         Enumerator::Values(self.fields().keys().cloned().map(Value::from).collect())
     }
-}
-
-/// `namespace(a=1)`, `namespace({"a": 1})`.
-pub(super) fn namespace(
-    state: &mut State<'_, '_>,
-    defaults: Option<Value>,
-    named: Kwargs,
-) -> Result<Value, Error> {
-    let space = Namespace::default();
-    if let Some(defaults) = defaults {
-        for key in defaults.try_iter()? {
-            let value = defaults.get_item(&key)?;
-            let name = key.as_str().ok_or_else(|| refusal("namespace: a name that is not text"))?;
-            space.fields().insert(name.into(), allowed(state, value)?);
-        }
-    }
-    for name in named.args() {
-        let value = named.get::<Value>(name)?;
-        space.fields().insert(name.into(), allowed(state, value)?);
-    }
-    named.assert_all_used()?;
-    Ok(Value::from_object(space))
-}
-
-/// `{% set a.b = value %}`.
-pub(super) fn set_attribute(
-    state: &mut State<'_, '_>,
-    value: Value,
-    target: &Value,
-    name: &str,
-) -> Result<Value, Error> {
-    let Some(space) = target.downcast_object_ref::<Namespace>() else {
-        let kind = target.kind();
-        return Err(refusal(format!("can only assign to namespaces, not {kind}")));
-    };
-    let value = allowed(state, value)?;
-    space.fields().insert(name.into(), value);
-    Ok(Value::UNDEFINED)
-}
-
-/// A value that a namespace may hold.
-fn allowed(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
-    if value.downcast_object_ref::<Namespace>().is_some() {
-        return Err(refusal("it puts a namespace into a namespace, which could create a cycle"));
-    }
-    Ledger::of(state).keep(value, false)
 }

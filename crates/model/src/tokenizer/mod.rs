@@ -603,7 +603,7 @@ fn vocabulary(
     for name in files::SENTENCEPIECE {
         if let Some(bytes) = files.get(name) {
             let path = files.path(name);
-            let class = Class::of(settings.class()?, model_type, &path)?;
+            let class = class_of(settings, model_type, &path)?;
             let parts = sentencepiece::parts(&path, bytes, class, settings)?;
             return Ok(Some((path, parts)));
         }
@@ -628,6 +628,18 @@ fn vocabulary(
     Ok(None)
 }
 
+/// The class of a tokenizer with this vocabulary; `None` if neither settings nor model type name
+/// one.
+fn class_of(
+    settings: &TokenizerSettings,
+    model_type: Option<&str>,
+    path: &Path,
+) -> Result<Option<Class>, TokenizerError> {
+    let unknown =
+        |class: &str| TokenizerError::Unsupported { path: path.into(), class: class.to_owned() };
+    Class::of(settings.class()?, model_type).map_err(unknown)
+}
+
 /// The class named by the settings if it reads such a file, or the first one if they name none.
 fn class_among(
     known: &[Class],
@@ -635,7 +647,7 @@ fn class_among(
     model_type: Option<&str>,
     path: &Path,
 ) -> Result<Class, TokenizerError> {
-    match Class::of(settings.class()?, model_type, path)? {
+    match class_of(settings, model_type, path)? {
         None => Ok(known[0]),
         Some(class) if known.contains(&class) => Ok(class),
         Some(class) => {

@@ -1,9 +1,10 @@
 //! Attention: projections, rotary embedding, scores, and output.
 
-use super::backward::{BackwardPass, BranchBackward, SlotBackward, SlotsBackward};
+use super::backward::{BackwardPass, BranchBackward, SlotsBackward};
 use super::forward::{Pass, finite};
 use super::grads::{BranchGrads, NormGrads};
 use super::memory::BranchTape;
+use super::parts_backward::SlotBackward;
 use super::weights::Branch;
 use crate::config::{AttentionConfig, HeadsConfig, TransformerConfig};
 use crate::error::ModelError;

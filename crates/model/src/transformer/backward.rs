@@ -10,19 +10,20 @@ use super::forward::{Pass, Stream};
 use super::grads::{BranchGrads, LayerGrads, NormGrads, SlotGrads};
 use super::lens::Lens;
 use super::memory::{BranchTape, LayerTape, Rotations};
+use super::parts_backward::{SlotBackward, slot_backward, through_norm};
 use super::weights::{Branch, Layer, NormWeights};
 use super::{TrainingMemory, Transformer, TransformerGrads};
 use crate::batch::Batch;
 use crate::config::{ParallelNorms, TransformerConfig};
 use crate::error::ModelError;
 use linwright_ops::{
-    Backward, CrossEntropy, Differentiable, LinearSlot, Network, NoProbe, OutputLoss, Probe, Sites,
-    Tape, Workspace,
+    CrossEntropy, Differentiable, LinearSlot, Network, NoProbe, OutputLoss, Probe, Sites, Tape,
+    Workspace,
 };
 use linwright_tensor::kernels::cross_entropy::IGNORE;
 use linwright_tensor::kernels::elementwise::add;
-use linwright_tensor::kernels::norm::{norm, norm_backward};
-use linwright_tensor::{Mat, MatMut, MatRef};
+use linwright_tensor::kernels::norm::norm;
+use linwright_tensor::{Mat, MatMut};
 use std::ops::Range;
 
 impl Transformer {
@@ -173,20 +174,6 @@ pub(super) struct BranchBackward<'a> {
     pub(super) dx: MatMut<'a, f32>,
     /// The gradients of its parameters are added to these, if they are wanted.
     pub(super) grads: Option<&'a mut BranchGrads>,
-}
-
-/// Arguments of the backward pass of a slot.
-pub(super) struct SlotBackward<'a> {
-    /// Its input (rows, inp), if it needs it.
-    pub(super) x: Option<&'a Mat<f32>>,
-    /// Gradient of its output (rows, out).
-    pub(super) dy: &'a Mat<f32>,
-    /// Data of its forward pass.
-    pub(super) tape: &'a Tape<f32>,
-    /// Receives the gradient of the input.
-    pub(super) dx: MatMut<'a, f32>,
-    /// The gradients of its parameters are added to these, if they are wanted.
-    pub(super) grads: Option<&'a mut SlotGrads>,
 }
 
 /// Arguments of the backward pass of slots with the same input, see [`SlotBackward`].
@@ -407,41 +394,3 @@ impl BackwardPass<'_> {
 
 /// Gradient function of attention or MLP.
 type Compute<P> = fn(&mut P, &Branch, BranchBackward<'_>);
-
-/// Adds the gradient of a norm's input `rows` to `into`, from that of its output.
-pub(super) fn through_norm(
-    (config, weights): (&TransformerConfig, &NormWeights),
-    rows: &Mat<f32>,
-    d_normed: &Mat<f32>,
-    into: &mut Mat<f32>,
-    grads: Option<&mut NormGrads>,
-) {
-    let (weight, bias) = match grads {
-        Some(NormGrads { weight, bias, .. }) => (weight.as_deref_mut(), bias.as_deref_mut()),
-        None => (None, None),
-    };
-    norm_backward(
-        rows.view(),
-        &weights.of(&config.norm, rows.cols()),
-        d_normed.view(),
-        into.view_mut(),
-        weight,
-        bias,
-    );
-}
-
-/// Gradients of input and parameters of a slot.
-pub(super) fn slot_backward(
-    slot: &LinearSlot,
-    args: SlotBackward<'_>,
-    workspace: &mut Workspace<f32>,
-) {
-    let SlotBackward { x, dy, tape, dx, grads } = args;
-    // Operators with a weight read no input for the gradient of the input.
-    let x = x.map_or(MatRef::new(&[], 0, 0), Mat::view);
-    let (op, bias) = match grads {
-        Some(SlotGrads { op, bias }) => (Some(op), bias.as_deref_mut()),
-        None => (None, None),
-    };
-    slot.backward(Backward { x, dy: dy.view(), tape, dx: Some(dx), grads: op }, bias, workspace);
-}

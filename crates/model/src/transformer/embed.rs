@@ -1,9 +1,9 @@
 //! Embeddings: the input of the first layer.
 
 use super::Transformer;
-use super::backward::{SlotBackward, slot_backward, through_norm};
 use super::grads::TransformerGrads;
 use super::lens::Lens;
+use super::parts_backward::{SlotBackward, slot_backward, through_norm};
 use crate::batch::Batch;
 use crate::config::TransformerConfig;
 use crate::error::ModelError;

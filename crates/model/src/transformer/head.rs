@@ -1,7 +1,7 @@
 //! The head: from the output of the last layer to logits, and its backward pass.
 
-use super::backward::{SlotBackward, slot_backward, through_norm};
 use super::lens::Lens;
+use super::parts_backward::{SlotBackward, slot_backward, through_norm};
 use super::{Transformer, TransformerGrads};
 use crate::error::ModelError;
 use linwright_ops::{LinearSlot, OutputLoss, Tape, Workspace};

@@ -1,9 +1,10 @@
 //! The MLP, gated or not.
 
-use super::backward::{BackwardPass, BranchBackward, SlotBackward, SlotsBackward};
+use super::backward::{BackwardPass, BranchBackward, SlotsBackward};
 use super::forward::{Pass, finite};
 use super::grads::BranchGrads;
 use super::memory::BranchTape;
+use super::parts_backward::SlotBackward;
 use super::weights::Branch;
 use crate::Role;
 use crate::config::TransformerConfig;

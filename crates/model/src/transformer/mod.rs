@@ -30,6 +30,7 @@ mod head;
 mod lens;
 mod memory;
 mod mlp;
+mod parts_backward;
 mod pool;
 mod rank;
 mod score;

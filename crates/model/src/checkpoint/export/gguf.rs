@@ -1,7 +1,8 @@
 //! The single-file form for llama.cpp.
 
+use super::super::form::Form;
 use super::super::gguf::{file_name, write_gguf};
-use super::super::save::{Form, SavedModel, WeightLayout};
+use super::super::save::{SavedModel, WeightLayout};
 use super::super::source::Source;
 use super::card::{self, Sizes};
 use super::{ExportError, ExportForm, ExportOptions};

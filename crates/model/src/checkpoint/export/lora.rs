@@ -10,8 +10,8 @@
 //! Source: Hu et al. 2021 (arXiv:2106.09685); names and fields are those of PEFT.
 
 use super::super::error::CheckpointError;
-use super::super::load::Reader;
 use super::super::native;
+use super::super::reader::Reader;
 use super::super::save::{check_tokens, pretty};
 use super::super::source::Source;
 use super::card::{self, Card};

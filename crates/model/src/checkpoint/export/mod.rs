@@ -31,7 +31,8 @@ pub use card::{Card, Sizes};
 pub use error::ExportError;
 pub use widths::{BLOCKS_FILE, BLOCKS_MODELLING, layers_may_differ};
 
-use super::save::{self, Form, SHARD_BYTES, SaveOptions, SavedModel, WeightLayout};
+use super::form::Form;
+use super::save::{self, SHARD_BYTES, SaveOptions, SavedModel, WeightLayout};
 use super::source::Source;
 use crate::families::BLOCKS;
 use crate::transformer::Transformer;

@@ -1,10 +1,11 @@
 //! Loading a model from a GGUF file.
 
 use super::Gguf;
-use super::config::ARCHITECTURE;
+use super::file::ARCHITECTURE;
 use crate::checkpoint::error::CheckpointError;
-use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
+use crate::checkpoint::loaded::{LoadedModel, content_hash};
 use crate::checkpoint::precision::Precision;
+use crate::checkpoint::reader::{Used, stored_name};
 use crate::checkpoint::sentence::Sentence;
 use crate::checkpoint::source::Source;
 use crate::checkpoint::verify::RowSource;

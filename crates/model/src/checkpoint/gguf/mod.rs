@@ -9,6 +9,7 @@
 //! of the architecture is an error, since the model would compute something else without it.
 
 mod config;
+mod file;
 mod load;
 mod names;
 mod read;
@@ -58,7 +59,7 @@ impl Contents {
 
     /// As [`Self::parse`], for the parts of a model with this header.
     fn of(parts: &[&[u8]], header: Header) -> Result<Self, GgufFault> {
-        let file = config::File::new(parts, &header)?;
+        let file = file::File::new(parts, &header)?;
         let config = file.config()?;
         let tensors = names::tensors(&file, file.heads()?)?;
         let tokenizer = tokenizer::files(parts[0], &header.metadata, file.vocab()?);

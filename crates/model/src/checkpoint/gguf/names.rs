@@ -1,6 +1,6 @@
 //! The tensors of a model under their transformers names, with the location of each row.
 
-use super::config::{File, Heads, OUTPUT};
+use super::file::{File, Heads, OUTPUT};
 use crate::checkpoint::gguf_fault::GgufFault;
 use crate::families::gguf::{Change, ROPE_TENSORS, Rule};
 use linwright_files::gguf::{GgufType, Numbers, StoredTensor};

@@ -1,6 +1,6 @@
 //! Rotary scaling, from keys and from tensors of factors.
 
-use super::config::File;
+use super::file::File;
 use crate::checkpoint::gguf_fault::GgufFault;
 use crate::config::yarn_attention;
 use linwright_files::gguf::{ContainerFault, MetaValue};

@@ -1,6 +1,6 @@
 //! Configuration fields that single architectures need beyond the common ones.
 
-use super::config::{File, Heads};
+use super::file::{File, Heads};
 use super::rope;
 use crate::checkpoint::gguf_fault::GgufFault;
 use crate::families::gguf::Special;

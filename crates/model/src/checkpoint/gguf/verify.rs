@@ -5,9 +5,9 @@ use super::load::{Reader, source};
 use crate::ModelError;
 use crate::batch::Batch;
 use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::form::Form;
 use crate::checkpoint::precision::Precision;
 use crate::checkpoint::same_tokens::same_tokens;
-use crate::checkpoint::save::Form;
 use crate::checkpoint::verify::{
     Gap, REORDERED, Rounded, compare, embedding_difference, ends_of, fixed_prompts, in_parts,
 };

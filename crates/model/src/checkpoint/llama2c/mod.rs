@@ -14,7 +14,8 @@ mod vocabulary;
 mod weights;
 
 use super::error::CheckpointError;
-use super::save::{Form, SaveOptions, SavedModel, save};
+use super::form::Form;
+use super::save::{SaveOptions, SavedModel, save};
 use super::source::Source;
 use crate::config::TransformerConfig;
 use crate::transformer::Transformer;

@@ -4,6 +4,7 @@
 //! in `f32`, as llama.cpp requires. Tensors
 //! are streamed: memory holds one tensor and a block of encoded rows.
 
+mod fields;
 mod rotary;
 mod save;
 mod settings;
@@ -14,7 +15,7 @@ pub use save::save_gguf;
 pub(in crate::checkpoint) use save::{file_name, write_gguf};
 use settings::GgufSettings;
 
-use super::config::Heads;
+use super::file::Heads;
 use crate::checkpoint::error::{CheckpointError, WriteError};
 use crate::checkpoint::gguf_fault::NoGguf;
 use crate::families::gguf::{Architecture, Change, Rule};
@@ -98,11 +99,11 @@ impl GgufWriter {
             None => {
                 keys.text("tokenizer.ggml.model", "no_vocab");
                 // Otherwise readers count the tokens of the vocabulary.
-                let vocab = settings::vocab(model.config)?;
+                let vocab = fields::vocab(model.config)?;
                 keys.size(&format!("{}.vocab_size", architecture.name), vocab as u32);
             }
             Some(tokenizer) => {
-                let vocab = settings::vocab(model.config)?;
+                let vocab = fields::vocab(model.config)?;
                 vocabulary::write(&mut keys, tokenizer, model.tokenizer_config, vocab)?;
             }
         }

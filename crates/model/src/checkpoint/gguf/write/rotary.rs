@@ -1,9 +1,9 @@
 //! Keys and tensors of rotary positions.
 
+use super::fields::{Config, number};
 use super::refuse;
-use super::settings::{Config, number};
 use super::values::Keys;
-use crate::checkpoint::gguf::config::Heads;
+use crate::checkpoint::gguf::file::Heads;
 use crate::checkpoint::gguf_fault::NoGguf;
 use crate::config::{long_attention, yarn_attention, yarn_attention_of};
 use crate::families::gguf::{Rotary, Tables};

@@ -1,9 +1,10 @@
 //! GGUF metadata keys from the fields of a `config.json`.
 
+use super::fields::{Config, number, size};
 use super::refuse;
 use super::rotary::Factors;
 use super::values::Keys;
-use crate::checkpoint::gguf::config::Heads;
+use crate::checkpoint::gguf::file::Heads;
 use crate::checkpoint::gguf_fault::NoGguf;
 use crate::families::Family;
 use crate::families::gguf::{Architecture, Windows};
@@ -25,40 +26,8 @@ pub(super) struct GgufSettings {
     pub(super) notes: Vec<String>,
 }
 
-/// A `config.json` and its GGUF architecture.
-pub(super) struct Config<'a> {
-    pub(super) fields: &'a Map<String, Value>,
-    pub(super) architecture: &'static Architecture,
-}
-
 /// A family with a sliding window that uses the architecture of a family without.
 const WINDOWED: (&str, &str) = ("mistral", "llama");
-
-pub(super) fn size(fields: &Map<String, Value>, field: &str) -> Result<Option<u32>, NoGguf> {
-    match fields.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_u64().and_then(|size| u32::try_from(size).ok()) {
-            Some(size) => Ok(Some(size)),
-            None => Err(refuse(field, format!("is {value}, expected an integer"))),
-        },
-    }
-}
-
-pub(super) fn number(fields: &Map<String, Value>, field: &str) -> Result<Option<f64>, NoGguf> {
-    match fields.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_f64() {
-            Some(number) => Ok(Some(number)),
-            None => Err(refuse(field, format!("is {value}, expected a number"))),
-        },
-    }
-}
-
-/// `vocab_size`.
-pub(super) fn vocab(fields: &Map<String, Value>) -> Result<usize, NoGguf> {
-    let vocab = size(fields, "vocab_size")?;
-    vocab.map(|vocab| vocab as usize).ok_or_else(|| refuse("vocab_size", "is missing"))
-}
 
 pub(super) fn of(
     fields: &Map<String, Value>,
@@ -134,20 +103,6 @@ pub(super) fn check_embedding(
 }
 
 impl Config<'_> {
-    pub(super) fn key(&self, key: &str) -> String {
-        format!("{}.{key}", self.architecture.name)
-    }
-
-    /// Value of the field that belongs to a size key.
-    pub(super) fn sized(&self, key: &str) -> Result<u32, NoGguf> {
-        let field = self.architecture.sizes.iter().find(|(other, _)| *other == key);
-        let field = field.map_or("", |(_, field)| field);
-        match size(self.fields, field)? {
-            Some(size) if size > 0 => Ok(size),
-            _ => Err(refuse(field, "is missing or zero")),
-        }
-    }
-
     fn heads(&self, keys: &mut Keys) -> Result<Heads, NoGguf> {
         let (width, queries) =
             (self.sized("embedding_length")?, self.sized("attention.head_count")?);
