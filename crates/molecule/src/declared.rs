@@ -41,6 +41,21 @@ const NAMES: [(Quantity, &[&str], &[&str]); 5] = [
     (Quantity::Length, &["length", "dist", "pos", "coord", "lattice", "cell", "geometr"], &["r"]),
 ];
 
+impl Units {
+    /// The units with names such as `eV,A` or `kcal/mol,nm`. Without a length, it is angstrom, or
+    /// bohr in atomic units.
+    ///
+    /// # Errors
+    /// A name that is unknown, with all known ones.
+    pub fn parse(text: &str) -> Result<Self, MoleculeError> {
+        let other = if is_atomic(text) { "Bohr" } else { "A" };
+        let (energy, length) = text.split_once(',').unwrap_or((text, other));
+        let parsed = Energy::parse(energy.trim()).zip(Length::parse(length.trim()));
+        let (energy, length) = parsed.ok_or_else(|| MoleculeError::Units { found: text.into() })?;
+        Ok(Self { energy, length })
+    }
+}
+
 impl Quantity {
     /// The quantity whose unit a name declares; none for names such as `unit_cell` and `community`.
     fn of(name: &str) -> Option<Self> {

@@ -34,6 +34,7 @@ pub mod tensornet;
 mod toy;
 pub mod training;
 mod units;
+mod vectors;
 mod xyz;
 
 pub use batches::{EachErrors, StructureBatches};

@@ -1,7 +1,8 @@
 //! Atoms with their cell, charge and labels.
 
 use crate::error::MoleculeError;
-use crate::neighbours::{cross, dot};
+use crate::units::Units;
+use crate::vectors::{cross, dot};
 use crate::xyz::{LabelKeys, number, parse_numbers, xyz_numbers};
 use std::collections::BTreeMap;
 
@@ -240,6 +241,35 @@ impl Column {
     }
 }
 
+impl Structure {
+    /// Converts positions, cell, momenta and labels to other units. Charges have none.
+    pub fn convert(&mut self, from: Units, to: Units) {
+        if from == to {
+            return;
+        }
+        let length = from.length_to(to);
+        let times = |values: &mut [[f64; 3]], factor: f64| {
+            values.iter_mut().flatten().for_each(|value| *value *= factor);
+        };
+        times(&mut self.positions, length);
+        if let Some(Cell { rows, .. }) = &mut self.cell {
+            times(rows, length);
+        }
+        if let Some(momenta) = &mut self.momenta {
+            times(momenta, from.energy_to(to).sqrt());
+        }
+        if let Some(energy) = &mut self.labels.energy {
+            *energy *= from.energy_to(to);
+        }
+        if let Some(forces) = &mut self.labels.forces {
+            times(forces, from.force_to(to));
+        }
+        if let Some(stress) = &mut self.labels.stress {
+            times(stress, from.stress_to(to));
+        }
+    }
+}
+
 impl Cell {
     /// Its volume if it repeats along all its vectors.
     #[must_use]
@@ -257,5 +287,44 @@ impl Cell {
     #[must_use]
     pub fn volume(&self) -> f64 {
         dot(&self.rows[0], &cross(&self.rows[1], &self.rows[2])).abs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64, share: f64) {
+        assert!((found - expected).abs() <= share * expected.abs(), "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn structures_are_converted_and_back() {
+        let units = Units::parse("kcal/mol, nm").unwrap();
+        let mut structure = Structure {
+            species: vec![1],
+            positions: vec![[1.0, 2.0, 3.0]],
+            cell: Some(Cell::periodic([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])),
+            ..Structure::default()
+        };
+        structure.labels.energy = Some(1.0);
+        structure.labels.forces = Some(vec![[1.0, 0.0, 0.0]]);
+        structure.labels.stress = Some([[1.0, 0.0, 0.0]; 3]);
+        let before = structure.clone();
+        structure.convert(units, Units::default());
+        assert_eq!(
+            (structure.positions[0], structure.cell.unwrap().rows[1][1]),
+            ([10.0, 20.0, 30.0], 10.0)
+        );
+        let energy = structure.labels.energy.unwrap();
+        near(energy, 0.043_364_1, 1e-6);
+        near(structure.labels.forces.as_ref().unwrap()[0][0], energy / 10.0, 1e-15);
+        near(structure.labels.stress.unwrap()[2][0], energy / 1000.0, 1e-15);
+        structure.convert(Units::default(), units);
+        near(structure.labels.stress.unwrap()[0][0], 1.0, 1e-15);
+        assert_eq!(structure.positions, before.positions);
+        let copy = structure.clone();
+        structure.convert(units, units);
+        assert_eq!(structure, copy);
     }
 }

@@ -1,9 +1,10 @@
 //! Pair potentials for tests of code that works with any potential.
 
 use crate::error::MoleculeError;
-use crate::neighbours::{Cutoff, Neighbours, dot};
+use crate::neighbours::{Cutoff, Neighbours};
 use crate::potential::{Potential, Prediction, Wanted};
 use crate::structure::{Cell, Structure};
+use crate::vectors::dot;
 
 /// No energy and no forces on these atoms.
 fn nothing(structure: &Structure) -> Prediction {

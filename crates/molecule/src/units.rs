@@ -1,7 +1,5 @@
 //! Units of energies and lengths.
 
-use crate::error::MoleculeError;
-use crate::structure::{Cell, Structure};
 use serde::{Deserialize, Serialize};
 
 macro_rules! units {
@@ -129,19 +127,6 @@ impl Default for Units {
 }
 
 impl Units {
-    /// The units with names such as `eV,A` or `kcal/mol,nm`. Without a length, it is angstrom, or
-    /// bohr in atomic units.
-    ///
-    /// # Errors
-    /// A name that is unknown, with all known ones.
-    pub fn parse(text: &str) -> Result<Self, MoleculeError> {
-        let other = if is_atomic(text) { "Bohr" } else { "A" };
-        let (energy, length) = text.split_once(',').unwrap_or((text, other));
-        let parsed = Energy::parse(energy.trim()).zip(Length::parse(length.trim()));
-        let (energy, length) = parsed.ok_or_else(|| MoleculeError::Units { found: text.into() })?;
-        Ok(Self { energy, length })
-    }
-
     /// The units of forces, such as `kcal/mol/Ang` or `hartree/bohr`.
     #[must_use]
     pub fn parse_force(text: &str) -> Option<Self> {
@@ -215,35 +200,6 @@ impl std::fmt::Display for Units {
     }
 }
 
-impl Structure {
-    /// Converts positions, cell, momenta and labels to other units. Charges have none.
-    pub fn convert(&mut self, from: Units, to: Units) {
-        if from == to {
-            return;
-        }
-        let length = from.length_to(to);
-        let times = |values: &mut [[f64; 3]], factor: f64| {
-            values.iter_mut().flatten().for_each(|value| *value *= factor);
-        };
-        times(&mut self.positions, length);
-        if let Some(Cell { rows, .. }) = &mut self.cell {
-            times(rows, length);
-        }
-        if let Some(momenta) = &mut self.momenta {
-            times(momenta, from.energy_to(to).sqrt());
-        }
-        if let Some(energy) = &mut self.labels.energy {
-            *energy *= from.energy_to(to);
-        }
-        if let Some(forces) = &mut self.labels.forces {
-            times(forces, from.force_to(to));
-        }
-        if let Some(stress) = &mut self.labels.stress {
-            times(stress, from.stress_to(to));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,36 +219,6 @@ mod tests {
         near(1.0 / Energy::KilojoulePerMole.factor(), 96.485_33, 1e-7);
         let metric = Units { energy: Energy::KilojoulePerMole, length: Length::Nanometre };
         near(metric.coulomb(), 138.935_458, 1e-8);
-    }
-
-    #[test]
-    fn structures_are_converted_and_back() {
-        let units = Units::parse("kcal/mol, nm").unwrap();
-        let mut structure = Structure {
-            species: vec![1],
-            positions: vec![[1.0, 2.0, 3.0]],
-            cell: Some(Cell::periodic([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])),
-            ..Structure::default()
-        };
-        structure.labels.energy = Some(1.0);
-        structure.labels.forces = Some(vec![[1.0, 0.0, 0.0]]);
-        structure.labels.stress = Some([[1.0, 0.0, 0.0]; 3]);
-        let before = structure.clone();
-        structure.convert(units, Units::default());
-        assert_eq!(
-            (structure.positions[0], structure.cell.unwrap().rows[1][1]),
-            ([10.0, 20.0, 30.0], 10.0)
-        );
-        let energy = structure.labels.energy.unwrap();
-        near(energy, 0.043_364_1, 1e-6);
-        near(structure.labels.forces.as_ref().unwrap()[0][0], energy / 10.0, 1e-15);
-        near(structure.labels.stress.unwrap()[2][0], energy / 1000.0, 1e-15);
-        structure.convert(Units::default(), units);
-        near(structure.labels.stress.unwrap()[0][0], 1.0, 1e-15);
-        assert_eq!(structure.positions, before.positions);
-        let copy = structure.clone();
-        structure.convert(units, units);
-        assert_eq!(structure, copy);
     }
 
     #[test]

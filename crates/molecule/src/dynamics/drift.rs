@@ -1,10 +1,10 @@
 //! Conservation of energy with a trained model.
 
 use super::{Dynamics, DynamicsPlan, Ensemble, MdSummary, masses};
-use crate::neighbours::dot;
 use crate::tensornet::{TensorNet, TensorNetConfig};
 use crate::toy::{ElasticEthanol, ethanol};
 use crate::training::{LossKind, TensorNetTraining, TrainingPlan};
+use crate::vectors::dot;
 use crate::{FastOptions, FastTensorNet, Labels, Potential, Prediction, Structure, Wanted};
 use linwright_tensor::RngKey;
 use linwright_train::{

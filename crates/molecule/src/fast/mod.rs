@@ -17,6 +17,7 @@ mod dense;
 mod filters;
 mod graph;
 mod model;
+mod stages;
 
 use crate::error::MoleculeError;
 use crate::neighbours::{Neighbours, PairSource};
@@ -29,6 +30,7 @@ use graph::Graph;
 use linwright_tensor::Scalar;
 use linwright_tensor::kernels::irreps::{SLAB, row_len};
 use model::Model;
+use stages::Input;
 
 /// Choices of a [`FastTensorNet`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +165,7 @@ impl FastTensorNet {
         let atoms = structure.species.len();
         let mean = self.config.reduction == Reduction::Mean;
         let share = if mean { 1.0 / atoms.max(1) as f64 } else { 1.0 };
-        let input = model::Input {
+        let input = Input {
             graph: &self.graph,
             tables: &self.tables,
             species: &structure.species,

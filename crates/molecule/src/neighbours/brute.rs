@@ -1,9 +1,9 @@
 //! Pairs by testing every pair and every image that may be near: the reference for tests of faster
 //! searches, and the fastest method for a few atoms.
 
-use super::frame::{cross, dot};
 use super::{Pair, Search};
 use crate::error::MoleculeError;
+use crate::vectors::{cross, dot};
 use std::ops::RangeInclusive;
 
 /// All pairs of a search, in order.

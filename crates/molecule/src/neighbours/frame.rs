@@ -6,6 +6,7 @@
 
 use crate::error::MoleculeError;
 use crate::structure::Cell;
+use crate::vectors::{cross, dot};
 
 /// Largest number of translations by a lattice vector, far beyond any in real data.
 const TRANSLATIONS: f64 = 1_073_741_824.0;
@@ -182,16 +183,6 @@ fn completed(vectors: &[[f64; 3]]) -> [[f64; 3]; 3] {
         }
         _ => [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
     }
-}
-
-/// The vector product.
-pub(crate) fn cross(a: &[f64; 3], b: &[f64; 3]) -> [f64; 3] {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-}
-
-/// The scalar product.
-pub(crate) fn dot(a: &[f64; 3], b: &[f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
 fn unit(v: &[f64; 3]) -> [f64; 3] {

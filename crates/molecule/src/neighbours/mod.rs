@@ -19,8 +19,8 @@ pub(crate) use source::PairSource;
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
 use crate::units::Length;
+use crate::vectors::dot;
 use frame::Frame;
-pub(crate) use frame::{cross, dot};
 
 /// Atoms below this distance are at the same place, in any unit of length that models use.
 pub(crate) const LEAST: f64 = 1e-6;

@@ -1,8 +1,9 @@
 //! Neighbour lists that last for several steps.
 
-use super::{Cutoff, LEAST, Neighbours, Pair, dot, vector};
+use super::{Cutoff, LEAST, Neighbours, Pair, vector};
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
+use crate::vectors::dot;
 
 /// A list that holds pairs up to the cutoff plus a skin, and returns those within the cutoff. Pairs
 /// are searched again when an atom has moved by half the skin, or when the cell or the atoms

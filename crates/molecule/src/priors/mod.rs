@@ -15,10 +15,11 @@ mod tests;
 pub use info::PriorInfo;
 
 use crate::error::MoleculeError;
-use crate::neighbours::{Cutoff, LEAST, PairSource, dot};
+use crate::neighbours::{Cutoff, LEAST, PairSource};
 use crate::potential::Prediction;
 use crate::structure::Structure;
 use crate::units::{Length, Units};
+use crate::vectors::dot;
 use pair::{Atoms, Value};
 
 /// A term of the energy that is not learnt. Lengths are in angstroms.

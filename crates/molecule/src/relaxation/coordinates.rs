@@ -1,9 +1,9 @@
 //! Variables of a relaxation: positions, and the deformation of the cell.
 
 use crate::error::MoleculeError;
-use crate::neighbours::{cross, dot};
 use crate::potential::Prediction;
 use crate::structure::Structure;
+use crate::vectors::{cross, dot};
 
 type Matrix = [[f64; 3]; 3];
 

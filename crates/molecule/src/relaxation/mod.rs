@@ -8,9 +8,9 @@ mod lbfgs;
 mod tests;
 
 use crate::error::MoleculeError;
-use crate::neighbours::dot;
 use crate::potential::{Potential, Prediction, Wanted};
 use crate::structure::Structure;
+use crate::vectors::dot;
 use coordinates::Coordinates;
 use fire::Fire;
 use lbfgs::Lbfgs;

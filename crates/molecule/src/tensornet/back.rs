@@ -3,9 +3,8 @@
 
 use super::batch::Batch;
 use super::directed::{Direction, Geometry, directed_gradient, directed_messages};
-use super::linear::{
-    Gradients, Packs, Values, backward, backward_rows, gradient_of, norm_backward, parameters,
-};
+use super::linear::{Gradients, Packs, Values, backward, backward_rows, gradient_of, parameters};
+use super::norm::norm_backward;
 use super::number::{Dual, Number, Rows};
 use super::parts::{PARTS, harmonics_gradient};
 use super::pass::{LayerPass, Pass};

@@ -7,9 +7,10 @@
 
 use super::batch::Batch;
 use super::directed::each;
-use super::linear::{Gradients, Normed, norm, norm_backward};
+use super::linear::Gradients;
+use super::norm::{Normed, norm, norm_backward};
 use super::number::{Number, Rows};
-use super::pass::invariants;
+use super::parts::invariants;
 use super::radial::{Kept, Perceptron};
 use super::weights::{ChargePredictor, TensorNet};
 use linwright_tensor::Scalar;

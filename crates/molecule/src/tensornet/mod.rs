@@ -18,9 +18,11 @@ mod initial;
 mod linear;
 mod model;
 mod network;
+mod norm;
 mod number;
 mod parts;
 mod pass;
+mod predictions;
 #[cfg(test)]
 mod properties;
 mod radial;
@@ -34,9 +36,10 @@ pub use batch::Batch;
 pub use config::{
     ChargeConfig, Family, Group, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
 };
-pub use heads::{Head, Property};
+pub use heads::Head;
 pub use model::{BatchPrediction, Precision, TensorNetPotential};
 pub use network::TensorNetState;
+pub use predictions::Property;
 pub(crate) use weights::of_slot;
 pub use weights::{
     CHARGE, FILTER, HEAD, MIXING, NamedTensor, READOUT, SCALE, SPECIES, TensorNet, TensorUse,

@@ -5,7 +5,8 @@
 //! `A = [[0, -a3, a2], [a3, 0, -a1], [-a2, a1, 0]]`.
 //! The squared norm of X is the sum of squares; both directions are adjoint to each other.
 
-use super::number::Number;
+use super::number::{Number, Rows};
+use linwright_tensor::kernels::irreps::jets;
 
 /// Rows of components that have the same weights: scalar, vector, tensor.
 pub(crate) const PARTS: [(usize, usize); 3] = [(0, 1), (1, 3), (4, 5)];
@@ -37,6 +38,13 @@ pub(crate) fn harmonics_gradient(g: [f64; 9], [x, y, z]: [f64; 3]) -> [f64; 3] {
         root * (g[2] - y * g[4] + x * g[6] + z * g[8]) - sixth * y * g[5],
         root * (g[3] + x * g[7] + y * g[8]) + 2.0 * sixth * z * g[5],
     ]
+}
+
+/// Squared norms of the three parts of each atom, side by side.
+pub(crate) fn invariants<N: Number>(x: &Rows<N>) -> Rows<N> {
+    let mut sums = Rows::unset(x.rows() / 9, 3 * x.cols());
+    jets::squares(x.cols(), x.jets(), sums.jets_mut());
+    sums
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use super::charges::ChargePass;
 use super::config::{Family, Group};
 use super::directed::{Direction, Geometry, directed_messages};
 use super::graph::{Edge, Graph, edges, present};
-use super::linear::{Normed, Packs, Values, forward, forward_rows, norm};
+use super::linear::{Packs, Values, forward, forward_rows};
+use super::norm::{Normed, norm};
 use super::number::{Dual, Number, Rows};
-use super::parts::PARTS;
+use super::parts::{PARTS, invariants};
 use super::radial::{Filters, Kept, Perceptron};
 use super::weights::TensorNet;
 use linwright_ops::LinearSlot;
@@ -273,11 +274,4 @@ impl<T: Scalar> TensorNet<T> {
         jets::update(h, factors, [normalised.jets(), update.jets()], next.jets_mut());
         (next, LayerPass { directed, input, normalised, mixed, message, product, update })
     }
-}
-
-/// Squared norms of the three parts of each atom, side by side.
-pub(crate) fn invariants<N: Number>(x: &Rows<N>) -> Rows<N> {
-    let mut sums = Rows::unset(x.rows() / 9, 3 * x.cols());
-    jets::squares(x.cols(), x.jets(), sums.jets_mut());
-    sums
 }

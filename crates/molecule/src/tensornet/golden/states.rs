@@ -1,7 +1,8 @@
 //! States between the stages of a network.
 
 use super::super::number::Rows;
-use super::super::pass::{LayerPass, Pass, invariants};
+use super::super::parts::invariants;
+use super::super::pass::{LayerPass, Pass};
 use super::super::{Batch, Group, TensorNet};
 use super::{Comparison, every_system};
 
