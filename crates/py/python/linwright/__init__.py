@@ -18,7 +18,7 @@ import sys
 import types
 from typing import Any
 
-from . import _linwright
+from . import _linwright, _methods
 from ._errors import (
     FingerprintError,
     GateError,
@@ -31,8 +31,11 @@ from ._errors import (
 from ._jobs import GROUPS, VERBS
 from ._model import Model, load
 from ._operator import Fit, Operator, operators
-from ._results import Record, Result
+from ._records import Record
+from ._results import Result
 from ._statistics import Statistics
+
+_methods.fill()
 
 __version__ = _linwright.build()
 

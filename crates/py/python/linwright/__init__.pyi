@@ -21,7 +21,7 @@ from ._operator import Fit as Fit
 from ._operator import Operator as Operator
 from ._operator import operators as operators
 from ._progress import Progress as Progress
-from ._results import Record as Record
+from ._records import Record as Record
 from ._results import Result as Result
 from ._statistics import Statistics as Statistics
 

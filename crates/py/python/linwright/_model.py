@@ -6,9 +6,8 @@ import os
 from typing import Any, Union
 
 from . import _linwright
-from ._jobs import GROUPS, VERBS
 from ._progress import Progress, receiver
-from ._results import Record, Result
+from ._records import Record
 
 
 class Model:
@@ -40,7 +39,7 @@ class Model:
 
     def slots(self) -> list[Record]:
         """The linear layers: site, shape, kind of operator, parameters and steps of each."""
-        result: Result = self.inspect(slots=True)  # type: ignore[attr-defined]
+        result: Record = self.inspect(slots=True)  # type: ignore[attr-defined]
         slots: list[Record] = result["sites"]
         return slots
 
@@ -60,33 +59,3 @@ def load(model: Union[str, os.PathLike[str]], *, progress: Progress = None) -> M
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no model {name}: give a directory, a file, pocket, or owner/name on the hub")
     return Model(name, path)
-
-
-class ModelJobs:
-    """The jobs of a group that read a model, as methods: `model.attribute.cache(...)`."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._model!r}>"
-
-    def __linwright_model__(self) -> str:
-        return self._model.name
-
-
-def _fill() -> None:
-    """Gives models a method for each job with a model, and an attribute for each group that has some."""
-    for verb in VERBS:
-        if verb.group is None and verb.takes_model and not hasattr(Model, verb.name):
-            setattr(Model, verb.name, verb.method())
-    for group, about in GROUPS.items():
-        own: dict[str, Any] = {
-            verb.name: verb.method() for verb in VERBS if verb.group == group and verb.takes_model
-        }
-        if own and not hasattr(Model, group):
-            jobs = type(f"{group.capitalize()}Jobs", (ModelJobs,), {"__doc__": f"{about}.", **own})
-            setattr(Model, group, property(jobs, doc=f"{about}."))
-
-
-_fill()

@@ -8,7 +8,8 @@ from typing import Literal
 
 from ._jobs import StrPath, Text
 from ._progress import Progress
-from ._results import Record, Result
+from ._records import Record
+from ._results import Result
 
 def load(model: StrPath, *, progress: Progress = None) -> Model: ...
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _linwright
-from ._results import Record
+from ._records import Record
 
 #: What a specification may be: a kind, or kind and options.
 Spec = Union[str, dict[str, Any]]

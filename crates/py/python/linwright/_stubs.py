@@ -38,7 +38,7 @@ from ._operator import Fit as Fit
 from ._operator import Operator as Operator
 from ._operator import operators as operators
 from ._progress import Progress as Progress
-from ._results import Record as Record
+from ._records import Record as Record
 from ._results import Result as Result
 from ._statistics import Statistics as Statistics
 
@@ -49,7 +49,8 @@ def set_threads(threads: int) -> None: ...
 
 _MODEL = """from ._jobs import StrPath, Text
 from ._progress import Progress
-from ._results import Record, Result
+from ._records import Record
+from ._results import Result
 
 def load(model: StrPath, *, progress: Progress = None) -> Model: ...
 
