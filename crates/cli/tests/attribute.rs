@@ -552,7 +552,7 @@ fn scores_are_measured_by_networks_trained_on_parts() {
     w.ok(&format!("{cache} --train {data} -o store"));
     let lds = format!(
         "attribute lds store --images {data} --examples 60-79 --subsets 8 --share 0.4 --repeats 2 \
-         --steps 20 --batch 16 --rate 0.01 --seed 3 --methods influence,trak,grad-dot \
+         --steps 20 --training batch=16 --rate 0.01 --seed 3 --methods influence,trak,grad-dot \
          --dampings 0.1 absolute:0.01"
     );
     let part = w.ok_json(&format!("{lds} --shard 1/2 -o out"));
@@ -582,7 +582,7 @@ fn scores_are_measured_by_networks_trained_on_parts() {
         &["'1.5'", "--share", "from 0 to 1"],
     );
     let removed = "attribute lds store --images a-images-idx3-ubyte --labels labels --examples \
-                   60-62 --methods grad-dot --steps 20 --batch 16 --rate 0.01 --remove 2,20 -o less";
+                   60-62 --methods grad-dot --steps 20 --training batch=16 --rate 0.01 --remove 2,20 -o less";
     let part = w.ok_json(&format!("{removed} --shard 0/2"));
     // All examples, and for each query two numbers of the method's best and of random ones.
     assert_eq!((&part["known"], &part["subsets"]), (&json!(7), &json!(13)));
@@ -621,7 +621,7 @@ fn wrong_labels_have_much_influence_on_themselves() {
     [5, 22, 41].iter().for_each(|image| wrong[8 + image] = (wrong[8 + image] + 1) % 4);
     w.write("labels", wrong);
     let data = "a-images-idx3-ubyte --labels labels";
-    w.ok(&format!("train-net mlp:8 --images {data} --steps 60 --rate 0.01 --last -o net"));
+    w.ok(&format!("train-net mlp:8 --images {data} --steps 60 --rate 0.01 --training last -o net"));
     w.ok(&format!("attribute cache net --train {data} --compress identity -o store"));
     let found = w.ok_json("attribute self store --wrong 5,22,41");
     assert!(found["detection_area"].as_f64().unwrap() > 0.95, "{}", found["detection_area"]);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// A small flow of points, so that steps take milliseconds.
 pub(crate) const MOONS: &str =
-    "flow train --data moons --depth 4 --hidden 16 --batch 64 --rate 0.01 --seed 3";
+    "flow train --data moons --depth 4 --hidden 16 --rate 0.01 --seed 3 --training batch=64";
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} in {value}"))
@@ -32,8 +32,8 @@ fn digits(count: usize) -> Vec<u8> {
 fn points_are_learnt_scored_and_drawn() {
     let w = Workshop::new();
     let said = w.ok_json(&format!(
-        "{MOONS} --layer cd:2 --steps 150 --validate-every 50 --warmup 10 --clip 5 --average 0.9 \
-         --optimizer adamax --patience 100 -o flow"
+        "{MOONS},validate_every=50,warmup=10,clip=5,average=0.9,optimizer=adamax,patience=100 \
+         --layer cd:2 --steps 150 -o flow"
     ));
     let found = w.json("flow/results.json");
     assert_eq!((&found["steps"], &found["data"]["path"]), (&json!(150), &json!("moons")));
@@ -120,8 +120,8 @@ fn samples_that_overflow_are_drawn_again_and_counted() {
 fn raw_images_of_28_by_28_are_resized_learnt_and_drawn() {
     let w = Workshop::new();
     w.write("digits-images-idx3-ubyte", digits(60));
-    let train = "flow train --data digits-images-idx3-ubyte --depth 1 --hidden 4 --batch 16 \
-                 --seed 1";
+    let train = "flow train --data digits-images-idx3-ubyte --depth 1 --hidden 4 \
+                 --training batch=16 --seed 1";
     let run = w.run(&format!("{train} --steps 30 -o flow"));
     assert!(run.stderr.contains("28 x 28 are resized by area to 16 x 16"), "{}", run.stderr);
     let said = run.succeeded(train);
@@ -168,7 +168,7 @@ fn every_layer_trains_and_is_opened_again() {
     ] {
         w.ok(&format!(
             "flow train --data a-images-idx3-ubyte --layer {layer} --depth 1 --hidden 4 --steps 3 \
-             --batch 8 --last --force -o flow"
+             --training batch=8,last --force -o flow"
         ));
         let scores = w.ok_json("flow eval flow --data a-images-idx3-ubyte --limit 8");
         assert_eq!(scores["layer"], layer);
@@ -178,7 +178,7 @@ fn every_layer_trains_and_is_opened_again() {
 
 #[test]
 fn stopped_and_killed_a_training_ends_with_the_same_bytes() {
-    let command = format!("{MOONS} --steps 400 --validate-every 25 -o flow");
+    let command = format!("{MOONS},validate_every=25 --steps 400 -o flow");
     let undisturbed = Workshop::new();
     undisturbed.ok(&command);
     let w = Workshop::new();
@@ -202,7 +202,7 @@ fn stopped_and_killed_a_training_ends_with_the_same_bytes() {
     let own = format!("{MOONS} --steps 2 --checkpoint flow.ckpt -o own");
     w.ok(&own);
     assert!(w.path("flow.ckpt").is_file());
-    w.fails(&format!("{own} --force --warmup 2"), 6, &["flow.ckpt"]);
+    w.fails(&format!("{own} --force").replace("batch=64", "batch=64,warmup=2"), 6, &["flow.ckpt"]);
 }
 
 #[test]
@@ -224,8 +224,8 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
         ("moons --layer cd:0", 2, &["cd:0"]),
         ("three.npy --layer rotor", 2, &["for 3 channels", "power of two"]),
         ("moons --rate 0", 2, &["--rate 0"]),
-        ("moons --average 1", 2, &["--average 1"]),
-        ("moons --clip 0", 2, &["--clip 0"]),
+        ("moons --training average=1", 2, &["--training average=1"]),
+        ("moons --training clip=0", 2, &["--training clip=0"]),
         ("moons --resize 8,8", 2, &["--resize", "points"]),
         ("moons --limit 5", 2, &["--limit", "drawn"]),
         ("moons --levels 2", 2, &["levels is 2", "1 for points"]),
@@ -251,8 +251,8 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
 #[test]
 fn velocities_are_matched_with_any_operator_in_the_hidden_layers() {
     let w = Workshop::new();
-    let small = "flow match --data circles --hidden 32 --depth 2 --pairs 4096 --batch 128 --seed 1 \
-                 --rate 0.005";
+    let small = "flow match --data circles --hidden 32 --depth 2 --seed 1 --rate 0.005 \
+                 --training pairs=4096,batch=128";
     let said = w.ok_json(&format!("{small} --layer cd:2 --steps 300 -n 300 --ode-steps 20 -o cd"));
     let curve = w.text("cd/curves.jsonl");
     let first: Value = serde_json::from_str(curve.lines().next().unwrap()).unwrap();
@@ -283,7 +283,7 @@ fn linear_flows_show_what_a_layer_can_represent() {
     let gap = |data: &str, layer: &str| {
         w.ok(&format!(
             "flow train --data gaussian:{data} --layer {layer} --depth 1 --hidden 0 --steps 400 \
-             --rate 0.02 --batch 256 --force -o flow"
+             --rate 0.02 --training batch=256 --force -o flow"
         ));
         let scores = w.ok_json(&format!("flow eval flow --data gaussian:{data} --limit 4000"));
         number(&scores, "bits_per_dim") - number(&scores, "entropy")

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// A small network, so that steps take milliseconds.
 pub(crate) const SMALL: &str = "molecule train --data a.xyz --channels 16 --layers 1 --radial 8 --cutoff 3 \
-                     --batch 4 --rate 0.005";
+                     --rate 0.005 --training batch=4";
 
 /// Water molecules whose bonds are springs.
 pub(crate) fn waters(count: usize) -> String {
@@ -60,10 +60,10 @@ fn number(value: &Value, keys: [&str; 2]) -> f64 {
 fn a_potential_is_trained_tested_and_opened_by_the_other_commands() {
     let w = workshop();
     let command = format!(
-        "{SMALL} --validation 8 --test test.xyz --epochs 60 --validate-every 20 --seed 3 \
-         --average 0.9 --loss huber --huber-delta 0.5 --patience 1000 --clip 10 --warmup 5 \
-         --weight-decay 0.0001 --energy-weight 0.5 --energy-ema 0.1 --force-weight 1 --force-ema 1 \
-         --schedule plateau --references least-squares --units eV,A --energy-key energy \
+        "{SMALL},validate_every=20,average=0.9,patience=1000,clip=10,warmup=5,weight_decay=0.0001,\
+         schedule=plateau --validation 8 --test test.xyz --epochs 60 --seed 3 --loss huber \
+         --huber-delta 0.5 --energy-weight 0.5 --energy-ema 0.1 --force-weight 1 --force-ema 1 \
+         --references least-squares --units eV,A --energy-key energy \
          --forces-key forces -o p"
     );
     let said = w.ok_json(&command);
@@ -163,7 +163,7 @@ fn a_division_is_taken_from_another_training() {
 
 #[test]
 fn stopped_and_killed_the_same_command_ends_with_the_same_bytes() {
-    let command = format!("{SMALL} --steps 1500 --validate-every 50 --average 0.99 -o p");
+    let command = format!("{SMALL},validate_every=50,average=0.99 --steps 1500 -o p");
     let undisturbed = workshop();
     undisturbed.ok(&command);
     let w = workshop();
@@ -179,10 +179,10 @@ fn stopped_and_killed_the_same_command_ends_with_the_same_bytes() {
     }
     assert_eq!(w.unfinished(), [Value::Null; 0]);
     // With a checkpoint of one's own, which stays and belongs to one training.
-    let own = format!("{SMALL} --steps 2 --last --checkpoint own.ckpt -o own");
+    let own = format!("{SMALL},last --steps 2 --checkpoint own.ckpt -o own");
     w.ok(&own);
     assert!(w.path("own.ckpt").is_file());
-    w.fails(&format!("{own} --force --warmup 2"), 6, &["own.ckpt"]);
+    w.fails(&format!("{own} --force").replace(",last", ",last,warmup=2"), 6, &["own.ckpt"]);
 }
 
 #[test]
@@ -204,15 +204,19 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
         ("--isolated molecules.xyz", 2, &["3 atoms"]),
         ("--units furlong,A", 2, &["furlong"]),
         ("--rate 0", 2, &["--rate 0"]),
-        ("--average 1", 2, &["--average 1"]),
+        ("--training average=1", 2, &["--training average=1"]),
         ("--energy-ema 0", 2, &["--energy-ema 0"]),
         ("--energy-weight 0 --force-weight 0", 2, &["both zero"]),
         ("--loss huber --huber-delta 0", 2, &["--huber-delta 0"]),
-        ("--clip=-1", 2, &["--clip", "from 0 to"]),
+        ("--training clip=-1", 2, &["clip is -1", "from 0 to"]),
     ] {
         let base = match more.contains("--rate") {
             true => SMALL.replace("--rate 0.005", ""),
             false => SMALL.to_owned(),
+        };
+        let base = match more.contains("--training") {
+            true => base.replace("--training batch=4", ""),
+            false => base,
         };
         w.fails(&format!("{base} --steps 2 {more} -o out"), code, words);
         assert_eq!(w.names(), before, "{more}");
@@ -236,7 +240,7 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
     assert_eq!(w.names(), before);
     w.fails(&format!("{SMALL} --steps 2 -o a.xyz --force"), 2, &["a.xyz"]);
     let wild = SMALL.replace("0.005", "1e9");
-    w.fails(&format!("{wild} --steps 200 --clip 0 -o out"), 1, &["rate"]);
+    w.fails(&format!("{wild},clip=0 --steps 200 -o out"), 1, &["rate"]);
     assert!(!w.path("out").exists());
 }
 

@@ -10,7 +10,7 @@ use crate::flow::MOONS;
 use crate::image_study::{images, labels};
 use crate::molecule_train::{SMALL, waters};
 use crate::workshop::Workshop;
-use linwright::jobs::{Field, Kind, STREAMED, VERBS, Verb};
+use linwright::jobs::{Entry, Field, Key, Kind, STREAMED, VERBS, ValueKind, Verb};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -76,7 +76,7 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("molecule-bench", "{potential=potential} {structures=a.xyz} --limit=1 --repeats=1"),
     (
         "molecule-train",
-        "--data=a.xyz --channels=8 --layers=1 --radial=8 --cutoff=3 --batch=4 \
+        "--data=a.xyz --channels=8 --layers=1 --radial=8 --cutoff=3 --training=batch=4 \
                         --steps=2 -o OUT",
     ),
     ("collapse-measure", "--features=all.safetensors"),
@@ -86,12 +86,12 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("collapse-depth", "--depths=2 --steps=2 --classes=2 --per-class=3 --width=4"),
     ("collapse-lm", "{model=model} --text=text.jsonl --window=32"),
     ("collapse-relate", "--measured=lm.json --sweeps=sweep"),
-    ("flow-train", "--data=moons --depth=1 --hidden=4 --steps=2 --batch=8 -o OUT"),
+    ("flow-train", "--data=moons --depth=1 --hidden=4 --steps=2 --training=batch=8 -o OUT"),
     ("flow-eval", "{flow=flow} --data=moons --limit=50"),
     ("flow-sample", "{flow=flow} --count=2 --points=OUT.npy"),
     (
         "flow-match",
-        "--data=moons --hidden=4 --depth=1 --steps=2 --pairs=64 --batch=8 --count=8 -o OUT",
+        "--data=moons --hidden=4 --depth=1 --steps=2 --training=pairs=64,batch=8 --count=8 -o OUT",
     ),
     ("select", "{model=model} --tensor=model.layers.0.self_attn.q_proj.weight --rank=3"),
     ("generate", "{model=model} --prompt=Mira --max-new-tokens=2"),
@@ -274,6 +274,9 @@ fn numbers_of(field: &Field) -> Vec<String> {
     let all = match &field.kind {
         Kind::Integer { min, max } => vec![min.to_string(), max.to_string()],
         Kind::Number { min, max } => vec![min.to_string(), max.to_string()],
+        Kind::Term(catalogue) if FORMS.iter().all(|(key, _)| *key != field.key) => {
+            catalogue.entries.iter().flat_map(numbers_of_keys).collect()
+        }
         Kind::Text | Kind::Term(_) => {
             let forms = FORMS.iter().find(|(key, _)| *key == field.key);
             let filled = |form: &&str| LARGE.map(|number| form.replace('#', number));
@@ -285,6 +288,20 @@ fn numbers_of(field: &Field) -> Vec<String> {
     all.sort();
     all.dedup();
     all
+}
+
+/// A term for each bound of a number among its keys.
+fn numbers_of_keys(entry: &Entry) -> Vec<String> {
+    let before = if entry.name.is_empty() { String::new() } else { format!("{}:", entry.name) };
+    let of_key = |key: &Key| {
+        let bounds = match &key.kind {
+            ValueKind::Integer { min, max } => vec![min.to_string(), max.to_string()],
+            ValueKind::Number { min, max, .. } => vec![min.to_string(), max.to_string()],
+            _ => Vec::new(),
+        };
+        bounds.into_iter().map(|bound| format!("{before}{}={bound}", key.name)).collect::<Vec<_>>()
+    };
+    entry.keys.iter().flat_map(of_key).collect()
 }
 
 /// The arguments of a run: those of the verb's command, but for the option that is tried, for what

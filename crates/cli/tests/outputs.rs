@@ -25,7 +25,7 @@ const DIRECTORIES: [&str; 16] = [
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
     "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
     "molecule compress potential.ckpt --method svd --rank 2 --output",
-    "flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 --output",
+    "flow train --data moons --depth 1 --hidden 2 --steps 1 --training batch=8 --output",
     "flow match --data moons --hidden 4 --depth 1 --steps 1 --pairs 8 --count 4 --output",
     "fit model/model.safetensors --tensor lm_head.weight --operator low_rank --output",
     "attribute world --stories 1 --documents 9 --output",
@@ -115,7 +115,7 @@ fn furnished() -> Workshop {
     features(&w);
     w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
     related(&w);
-    w.ok("flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 -o flow");
+    w.ok("flow train --data moons --depth 1 --hidden 2 --steps 1 --training batch=8 -o flow");
     w
 }
 

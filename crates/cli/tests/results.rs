@@ -22,7 +22,7 @@ const TOO_SMALL: &[&str] = &["collapse-relate"];
 
 /// Commands beside [`BASES`] that have results of other kinds. `OUT` is a place of their own.
 const MORE: &[&str] = &[
-    "flow train --data=moons --depth=1 --hidden=4 --steps=2 --batch=8 --dry-run -o OUT",
+    "flow train --data=moons --depth=1 --hidden=4 --steps=2 --training=batch=8 --dry-run -o OUT",
     "train-net mlp:8 --images=a-images-idx3-ubyte --steps=2 --dry-run -o OUT",
     "molecule info potential",
     "molecule train --data=a.xyz --channels=8 --layers=1 --radial=8 --steps=2 --dry-run -o OUT",

@@ -6,8 +6,8 @@ use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
 /// Four classes of 8 x 8 images, of which the first 80 are trained on.
-pub(crate) const MLP: &str = "train-net mlp:16,12 --images a-images-idx3-ubyte --examples 0-79 --batch 16 \
-                   --rate 0.01 --held-out-share 0.2";
+pub(crate) const MLP: &str = "train-net mlp:16,12 --images a-images-idx3-ubyte --examples 0-79 \
+                   --rate 0.01 --held-out-share 0.2 --training batch=16";
 
 pub(crate) fn workshop() -> Workshop {
     let w = Workshop::new();
@@ -69,7 +69,7 @@ fn a_described_network_is_trained_with_either_loss() {
         + "operators:\n  fc: {kind: low_rank, rank: 2}\n";
     w.write("cnn.yaml", net);
     for loss in ["cross_entropy", "squared_error"] {
-        let command = format!("{MLP} --epochs 20 --loss {loss} -o {loss}");
+        let command = format!("{MLP},loss={loss} --epochs 20 -o {loss}");
         let said = w.ok_json(&command.replace("mlp:16,12", "cnn.yaml"));
         assert!(said["acc"].as_f64().unwrap() > 0.9, "{said}");
         let weights = w.weights(loss);
@@ -83,7 +83,7 @@ fn a_described_network_is_trained_with_either_loss() {
 
 #[test]
 fn stopped_and_killed_the_same_command_ends_with_the_same_bytes() {
-    let command = format!("{MLP} --steps 6000 --validate-every 50 -o net");
+    let command = format!("{MLP},validate_every=50 --steps 6000 -o net");
     let undisturbed = workshop();
     undisturbed.ok(&command);
     let w = workshop();
@@ -99,7 +99,7 @@ fn stopped_and_killed_the_same_command_ends_with_the_same_bytes() {
     }
     assert_eq!(w.unfinished(), [Value::Null; 0]);
     let fast = MLP.replace("--rate 0.01", "--rate 0.3 --steps 40");
-    let last = w.ok_json(&format!("{fast} --last -o last"));
+    let last = w.ok_json(&format!("{fast},last -o last"));
     let best = w.ok_json(&format!("{fast} -o best"));
     assert_eq!((&last["best_step"], last["best_step"] == best["best_step"]), (&json!(40), false));
     assert!(best["cross_entropy"].as_f64() <= last["cross_entropy"].as_f64(), "{best}");
@@ -107,7 +107,7 @@ fn stopped_and_killed_the_same_command_ends_with_the_same_bytes() {
     let own = format!("{MLP} --steps 2 --checkpoint net.ckpt -o own");
     w.ok(&own);
     assert!(w.path("net.ckpt").is_file());
-    w.fails(&format!("{own} --force --warmup 2"), 6, &["net.ckpt"]);
+    w.fails(&format!("{own} --force").replace("batch=16", "batch=16,warmup=2"), 6, &["net.ckpt"]);
 }
 
 #[test]
@@ -128,15 +128,15 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
         ("mlp:16,12", "odd.yaml", 3, &["odd.yaml", "relux"]),
         ("mlp:16,12", "absent.yaml", 1, &["absent.yaml"]),
         ("a-images", "cut-images", 1, &["cut-images", "is truncated"]),
-        ("--batch 16", "--labels far-labels-idx1-ubyte", 0, &[]),
+        ("--training batch=16", "--labels far-labels-idx1-ubyte", 0, &[]),
         ("0-79", "0-120", 2, &["no image 120"]),
         ("0-79", "7", 2, &["at least two"]),
         ("0-79", "x", 2, &["--examples x"]),
         ("0.2", "1.5", 2, &["--held-out-share", "from 0 to 1"]),
         ("0.01", "0", 2, &["--rate 0"]),
-        ("--batch 16", "--weight-decay nan", 2, &["weight-decay"]),
-        ("--batch 16", "--resize 8", 2, &["--resize 8", "16,16"]),
-        ("--batch 16", "--format png", 1, &["PNG"]),
+        ("batch=16", "weight_decay=nan", 2, &["weight_decay is nan"]),
+        ("--training batch=16", "--resize 8", 2, &["--resize 8", "16,16"]),
+        ("--training batch=16", "--format png", 1, &["PNG"]),
     ] {
         let command = format!("{MLP} --dry-run -o out").replacen(from, to, 1);
         match code {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// A tiny model on the 30 documents of `calibration.jsonl`, each shorter than its context.
 const TINY: &str = "train-lm --text calibration.jsonl --vocab 300 --hidden 16 --layers 1 \
-                    --batch-tokens 512 --rate 0.01";
+                    --rate 0.01 --training batch_tokens=512";
 
 fn result(w: &Workshop, model: &str) -> Value {
     w.json(&format!("{model}/results.json"))
@@ -54,7 +54,7 @@ fn a_model_on_a_text_has_the_perplexity_that_eval_finds_on_the_held_out_document
 
 #[test]
 fn stopped_and_killed_the_same_command_ends_with_the_same_bytes() {
-    let command = format!("{TINY} --steps 300 --validate-every 20 -o lm");
+    let command = format!("{TINY},validate_every=20 --steps 300 -o lm");
     let undisturbed = Workshop::new();
     undisturbed.ok(&command);
     let w = Workshop::new();
@@ -74,7 +74,7 @@ fn stopped_and_killed_the_same_command_ends_with_the_same_bytes() {
     let own = format!("{TINY} --steps 2 --checkpoint lm.ckpt -o own");
     w.ok(&own);
     assert!(w.path("lm.ckpt").is_file());
-    w.fails(&format!("{own} --force --warmup 2"), 6, &["lm.ckpt"]);
+    w.fails(&format!("{own} --force").replace("=512", "=512,warmup=2"), 6, &["lm.ckpt"]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_plain_text_is_cut_into_documents_and_long_ones_into_windows() {
     w.write("plain.txt", &plain);
     w.write("separated.txt", &separated);
     let rest = "--vocab 300 --hidden 16 --layers 1 --heads 2 --kv-heads 1 --intermediate 24 \
-                --context 32 --steps 2 --batch-tokens 64 --dtype bf16";
+                --context 32 --steps 2 --training batch_tokens=64 --dtype bf16";
     w.ok(&format!("train-lm --text plain.txt {rest} -o plain"));
     let found = result(&w, "plain");
     let documents = found["text"]["documents"].as_u64().unwrap();
@@ -215,7 +215,7 @@ fn what_cannot_be_trained_is_told_before_any_work() {
 fn a_training_that_diverges_ends_with_advice_and_leaves_nothing() {
     let w = Workshop::new();
     let wild = TINY.replace("--rate 0.01", "--rate 100");
-    w.fails(&format!("{wild} --steps 40 --warmup 0 -o lm"), 1, &["model", "--rate"]);
+    w.fails(&format!("{wild},warmup=0 --steps 40 -o lm"), 1, &["model", "--rate"]);
     assert!(!w.path("lm").exists());
     assert_eq!(w.unfinished(), [Value::Null; 0]);
 }

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
-use linwright::jobs::{Candidates, Catalogue, Evaluation, Key, Methods, Terms};
+use linwright::jobs::{Catalogue, Key, Kind, Verb};
 use linwright::ops::OpSpec;
 use serde_json::json;
 
@@ -55,16 +55,22 @@ fn with_terms(arg: Arg, catalogue: &Catalogue) -> Arg {
 
 /// Adds the known names to arguments that also take files or specifications.
 fn with_names(command: Command) -> Command {
+    let verb = command.get_display_name().and_then(|name| name.strip_prefix("linwright-"));
+    let fields = verb.and_then(Verb::named).map(|verb| (verb.fields)()).unwrap_or_default();
     let command = command.mut_args(|arg| match arg.get_id().as_str() {
         "operator" | "operators" => {
             let kinds = OpSpec::SUMMARIES.iter().map(|summary| summary.kind);
             arg.value_parser(PossibleValuesParser::new(kinds))
         }
         "tasks" => arg.value_parser(PossibleValuesParser::new(ls::tasks().map(|(name, _)| name))),
-        "method" => with_terms(arg, Methods::catalogue()),
-        "methods" => with_terms(arg, Candidates::catalogue()),
-        "evaluation" => with_terms(arg, Evaluation::catalogue()),
-        _ => arg,
+        id => {
+            let field = fields.iter().find(|field| field.key == id);
+            if let Some(Kind::Term(catalogue)) = field.map(|field| &field.kind) {
+                with_terms(arg, catalogue)
+            } else {
+                arg
+            }
+        }
     });
     command.mut_subcommands(with_names)
 }

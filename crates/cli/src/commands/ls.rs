@@ -5,18 +5,21 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::evaluate::entries;
-use linwright::jobs::{Catalogue, Entry, Evaluation, Key, Methods, Terms, VERBS, plain_value};
+use linwright::jobs::{
+    Catalogue, Entry, Field, Key, Kind, Methods, Terms, VERBS, Verb, flag_of, plain_value,
+};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use linwright::recipes::PRESETS;
+use linwright::run::spelling::nearest_names;
 use serde_json::{Value, json};
 
-/// List operators, methods, tasks, families, presets or jobs.
+/// List operators, methods, tasks, families, presets, jobs or keys of options.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
     /// The kind of entries to list.
     what: What,
-    /// A method, whose options are listed (methods).
+    /// A method, whose options are listed (methods), or a command (keys): `train-net`.
     name: Option<String>,
     /// Output and input features for which `ls operators --json` counts parameters and
     /// multiply-adds.
@@ -32,6 +35,9 @@ fn shape(word: &str) -> Result<Shape, String> {
     sides.ok_or_else(|| "expected OUTxINP, two whole numbers such as 512x2048".to_owned())
 }
 
+/// Catalogues of more values, such as methods, are lists of their own.
+const FEW: usize = 8;
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
     /// Structured operators.
@@ -40,8 +46,8 @@ enum What {
     Methods,
     /// Evaluation tasks.
     Tasks,
-    /// Keys of `--evaluation`.
-    Evaluation,
+    /// Keys of options such as `--evaluation` and `--training`, of all commands or of one.
+    Keys,
     /// Model families that Linwright loads.
     Families,
     /// Built-in recipes.
@@ -54,8 +60,9 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(name) = &args.name {
         return match args.what {
             What::Methods => options(Methods::catalogue(), name, shared),
-            _ => Err(Failure::usage(format!("{name}: only methods have options to list"))
-                .hint("linwright ls methods NAME")),
+            What::Keys => keys(Some(name), shared),
+            _ => Err(Failure::usage(format!("{name}: only methods and commands have keys to list"))
+                .hint("linwright ls methods NAME, linwright ls keys COMMAND")),
         };
     }
     let rows: Vec<(String, String)> = match args.what {
@@ -64,7 +71,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             let all = Methods::catalogue().entries.iter();
             all.map(|method| (method.name.to_owned(), method.summary.clone())).collect()
         }
-        What::Evaluation => return options(Evaluation::catalogue(), "", shared),
+        What::Keys => return keys(None, shared),
         What::Tasks => tasks().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         What::Families => FAMILIES
             .iter()
@@ -136,10 +143,65 @@ fn at(kind: &str, shape: Shape) -> Value {
     }
 }
 
+/// A key of an option of a command.
+struct Row {
+    verb: &'static Verb,
+    option: String,
+    entry: &'static Entry,
+    key: &'static Key,
+}
+
+/// The keys of the options of a command; without those of long catalogues.
+fn keys_of(verb: &'static Verb) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for field in (verb.fields)() {
+        let Kind::Term(catalogue) = field.kind else { continue };
+        for entry in catalogue.entries.iter().filter(|_| catalogue.entries.len() <= FEW) {
+            let option = format!("--{}", flag_of(&field.key));
+            rows.extend(entry.keys.iter().map(|key| Row { verb, option: option.clone(), entry, key }));
+        }
+    }
+    rows
+}
+
+/// The keys of options of a command, or of all commands.
+fn keys(command: Option<&str>, shared: &Shared) -> Result<(), Failure> {
+    let is_it = |verb: &&Verb| command.is_none_or(|name| verb.name == name || verb.words() == name);
+    let rows: Vec<Row> = VERBS.iter().filter(is_it).flat_map(keys_of).collect();
+    if let Some(name) = command.filter(|_| rows.is_empty()) {
+        let names: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
+        let nearest = nearest_names(name, &names);
+        return Err(Failure::usage(format!("{name}: no command with keys to list")).hint(nearest));
+    }
+    if shared.json {
+        let row = |Row { verb, option, entry, key }: &Row| {
+            json!({
+                "command": verb.words(), "option": option, "name": entry.name, "key": key.name,
+                "type": key.kind.expected(), "default": key.default, "about": key.help,
+            })
+        };
+        return print_json(&rows.iter().map(row).collect::<Vec<_>>());
+    }
+    let row = |Row { verb, option, entry, key }: &Row| {
+        let option = format!("{option} {}", entry.name).trim_end().to_owned();
+        let (expected, default) = (key.kind.expected(), shown_default(key));
+        vec![verb.words(), option, key.name.clone(), expected, default, key.help.clone()]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    print(&table(&["command", "option", "key", "value", "default", ""], &rows))
+}
+
+/// A default as it is typed.
+fn shown_default(key: &Key) -> String {
+    match &key.default {
+        Value::Null => "-".to_owned(),
+        value => plain_value(value),
+    }
+}
+
 /// The options of a value of a catalogue.
 fn options(catalogue: &Catalogue, name: &str, shared: &Shared) -> Result<(), Failure> {
     let term = catalogue.read(name).map_err(Failure::usage)?;
-    let title = if name.is_empty() { catalogue.what } else { name };
     let Some(Entry { summary, keys, .. }) = catalogue.entry(term.name) else {
         return Err(Failure::usage(format!("there is no {} {name}", catalogue.what)));
     };
@@ -151,16 +213,13 @@ fn options(catalogue: &Catalogue, name: &str, shared: &Shared) -> Result<(), Fai
             })
         };
         let keys: Vec<Value> = keys.iter().map(key).collect();
-        return print_json(&json!({ "name": title, "about": summary, "options": keys }));
+        return print_json(&json!({ "name": name, "about": summary, "options": keys }));
     }
-    let default = |key: &Key| match &key.default {
-        Value::Null => "-".to_owned(),
-        value => plain_value(value),
+    let row = |key: &Key| {
+        vec![key.name.clone(), key.kind.expected(), shown_default(key), key.help.clone()]
     };
-    let row =
-        |key: &Key| vec![key.name.clone(), key.kind.expected(), default(key), key.help.clone()];
     let rows: Vec<Vec<String>> = keys.iter().map(row).collect();
-    print(&format!("{title}: {summary}\n"))?;
+    print(&format!("{name}: {summary}\n"))?;
     match rows.is_empty() {
         true => print("it has no options"),
         false => print(&table(&["option", "value", "default", ""], &rows)),

@@ -25,11 +25,11 @@ pub use collapse::options::CollapseOptions;
 pub use comparison::{ComparisonOptions, names::SlotCandidates};
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
-    Field, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome, OutputPath, Reader,
-    Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, Written, arguments,
-    beginning, bounds, command, commands_elsewhere, fields, flag_of, inputs, is_full, message_of,
-    option_elsewhere, outputs, parse_layers, plain_value, quoted, read, recipe_of, renamed, schema,
-    source, to_yaml, write_pages,
+    Field, Folded, Folding, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome,
+    OutputPath, Reader, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb,
+    Written, arguments, beginning, bounds, command, commands_elsewhere, fields, flag_of, inputs,
+    is_full, message_of, option_elsewhere, outputs, parse_layers, plain_value, quoted, read,
+    recipe_of, renamed, schema, source, to_yaml, write_pages,
 };
 pub use language::chat_template::ChatTemplateOptions;
 pub use language::compare::{CandidateTerm, Candidates};
@@ -38,7 +38,6 @@ pub use language::cuts::CutOptions;
 pub use language::evaluation::EvaluationOptions;
 pub use language::form::SavedForm;
 pub use language::generate::{Continuation, Continuations, Finish, Generate, Prompted};
-pub use language::judging::Evaluation;
 pub use language::precision::PrecisionOptions;
 pub use language::sampling::{SamplingOptions, Writer, end_tokens};
 pub use language::slots::{RoleName, SlotOptions};
@@ -62,13 +61,23 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
 /// Catalogues of terms.
-pub(crate) static CATALOGUES: [NamedCatalogue; 5] = [
+pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
     (SlotCandidates::NAME, SlotCandidates::catalogue),
-    (Evaluation::NAME, Evaluation::catalogue),
+    folded::<EvaluationOptions>(),
+    folded::<language::train_lm::TrainingOptions>(),
+    folded::<nets::train::NetTrainingOptions>(),
+    folded::<flow::train::FlowTrainingOptions>(),
+    folded::<flow::matching::MatchTrainingOptions>(),
+    folded::<molecule::train::StepOptions>(),
 ];
+
+/// The catalogue of the keys of a group of options.
+const fn folded<T: Folded>() -> NamedCatalogue {
+    (T::NAME, T::catalogue)
+}
 
 /// Groups of commands.
 pub static GROUPS: &[Group] = &[

@@ -1,7 +1,8 @@
 //! Help in two lengths: what most need first in the short one, the rest under headings in the long
 //! one.
 
-use super::{Field, Kind};
+use super::{Catalogue, Field, Key, Kind, plain_value};
+use serde_json::Value;
 
 /// Options of a command that are all in its short help.
 const FEW: usize = 18;
@@ -76,25 +77,7 @@ const HEADINGS: [(&str, &[&str]); 4] = [
     ),
     ("Calibration", &["num_tokens", "seq_len"]),
     ("Cuts", &["compat", "gamma", "minimise", "part", "quality", "randomised", "storage"]),
-    (
-        "Training",
-        &[
-            "average",
-            "batch",
-            "batch_tokens",
-            "clip",
-            "ema",
-            "last",
-            "loss",
-            "optimizer",
-            "patience",
-            "schedule",
-            "steps",
-            "validate_every",
-            "warmup",
-            "weight_decay",
-        ],
-    ),
+    ("Training", &["batch", "loss", "optimizer", "steps", "training"]),
 ];
 
 /// The heading of the rest.
@@ -123,7 +106,11 @@ impl Field {
     #[must_use]
     pub fn long_help(&self) -> String {
         let help = self.help.trim_end_matches('.').to_owned();
-        let Kind::Named(names) = &self.kind else { return help };
+        let names = match &self.kind {
+            Kind::Named(names) => names,
+            Kind::Term(catalogue) => return with_keys(help, catalogue),
+            Kind::Flag | Kind::Integer { .. } | Kind::Number { .. } | Kind::Text => return help,
+        };
         let mut lines = vec![help];
         if names.iter().all(|name| name.help.is_none()) {
             let names: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
@@ -136,6 +123,36 @@ impl Field {
         }
         lines.join("\n")
     }
+}
+
+/// Catalogues of more values are listed by `linwright ls`.
+const MANY: usize = 8;
+
+/// A description with the keys of a term.
+fn with_keys(help: String, catalogue: &Catalogue) -> String {
+    if catalogue.entries.len() > MANY {
+        return help;
+    }
+    let mut lines = vec![help];
+    let mut known: Vec<&Key> = Vec::new();
+    for entry in &catalogue.entries {
+        for key in entry.keys.iter().filter(|key| !known.contains(key)) {
+            known.push(key);
+        }
+    }
+    let names: Vec<&str> = catalogue.entries.iter().map(|entry| entry.name).collect();
+    if catalogue.unnamed().is_none() {
+        lines[0] += &format!(" [possible names: {}]", names.join(", "));
+    }
+    lines.push(String::new());
+    for key in known {
+        let default = match &key.default {
+            Value::Null | Value::Bool(false) => String::new(),
+            value => format!(" [default: {}]", plain_value(value)),
+        };
+        lines.push(format!("- {}: {}{default}", key.name, key.help.trim_end_matches('.')));
+    }
+    lines.join("\n")
 }
 
 /// The beginning of a description: a line of the short help.

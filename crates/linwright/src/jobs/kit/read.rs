@@ -53,7 +53,13 @@ pub(super) fn read_of<J: Options>(
 /// # Errors
 /// [`JobError`] naming both.
 pub(crate) fn check_together<J: Options>(job: &Map<String, Value>) -> Result<(), JobError> {
-    fields::<J>().iter().try_for_each(|field| contradiction_of(field, job))
+    let mut fields = fields::<J>();
+    let known: Vec<String> = fields.iter().map(|field| field.key.clone()).collect();
+    fields.iter_mut().try_for_each(|field| {
+        // An option outside a group is checked where all options are known.
+        field.requires.retain(|key| known.contains(key));
+        contradiction_of(field, job)
+    })
 }
 
 /// The same for one option.

@@ -69,5 +69,9 @@ impl Resumable<'_> {
 pub(crate) fn advised(error: TrainError) -> Failure {
     let diverged = matches!(error, TrainError::Diverged { .. } | TrainError::NonFinite { .. });
     let failure = Failure::from(error);
-    if diverged { failure.hint("give a smaller --rate, or a longer --warmup") } else { failure }
+    if diverged {
+        failure.hint("give a smaller --rate, or a longer warmup by --training")
+    } else {
+        failure
+    }
 }

@@ -4,134 +4,23 @@
 //! Which keys there are, with their bounds and help, follows from the schema of
 //! [`EvaluationOptions`], so that `eval` and other commands cannot differ.
 
-use crate::jobs::kit;
-use crate::jobs::kit::terms::{Catalogue, Entry, Term, TermOf, Terms};
+use crate::jobs::kit::{Folded, Folding, catalogue};
 use crate::jobs::language::evaluation::EvaluationOptions;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value, json};
-use std::borrow::Cow;
-use std::sync::LazyLock;
-
-/// Options with a flag of their own in all commands.
-const OWN: [&str; 7] = ["text", "text_field", "questions", "tasks", "data", "batch_size", "limit"];
-
-/// The option with the other keys.
-const TERM: &str = "evaluation";
-
-/// The keys of `--evaluation`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Evaluation;
-
-/// Keys of an evaluation with their values.
-type EvaluationTerm = TermOf<Evaluation>;
-
-static EVALUATION: LazyLock<Catalogue> = LazyLock::new(|| {
-    let mut schema = kit::schema::<EvaluationOptions>();
-    let mut standard = options(&EvaluationOptions::default());
-    let is_of_term = |key: &String| !OWN.contains(&key.as_str());
-    standard.retain(|key, _| is_of_term(key));
-    if let Some(keys) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        keys.retain(|key, _| is_of_term(key));
-    }
-    let entry = Entry::new("", "how texts and tasks are read, asked and scored");
-    let entry = entry.with_standard(standard).with_keys(&schema, &[]);
-    Catalogue { what: TERM, entries: vec![entry] }
-});
-
-impl Terms for Evaluation {
-    const NAME: &'static str = TERM;
-
-    fn catalogue() -> &'static Catalogue {
-        &EVALUATION
-    }
-}
-
-fn options(evaluation: &EvaluationOptions) -> Map<String, Value> {
-    match serde_json::to_value(evaluation) {
-        Ok(Value::Object(options)) => options,
-        other => unreachable!("options are a map of plain data: {other:?}"),
-    }
-}
 
 /// The form of [`EvaluationOptions`] in commands other than `eval`: `#[serde(flatten, with =
 /// "Judging")]`.
-pub(in crate::jobs) struct Judging;
+pub type Judging = Folding<EvaluationOptions>;
 
-impl Judging {
-    /// The own options, and a term of the others that are not the standard ones.
-    ///
-    /// # Errors
-    /// That of the serializer.
-    pub(in crate::jobs) fn serialize<S: Serializer>(
-        evaluation: &EvaluationOptions,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let mut all = options(evaluation);
-        let standard = options(&EvaluationOptions::default());
-        let mut own = Map::new();
-        for key in OWN {
-            own.insert(key.to_owned(), all.remove(key).unwrap_or_default());
-        }
-        let keys = Evaluation::catalogue().unnamed().into_iter().flat_map(|entry| &entry.keys);
-        let given = keys.filter_map(|key| {
-            let value = all.get(&key.name).filter(|value| standard.get(&key.name) != Some(value));
-            Some((key.name.clone(), value?.clone()))
-        });
-        let term = Term { name: "", given: given.collect() };
-        let text = (!term.given.is_empty()).then(|| term.to_string());
-        own.insert(TERM.to_owned(), json!(text));
-        own.serialize(serializer)
-    }
+impl Folded for EvaluationOptions {
+    const NAME: &'static str = "evaluation";
+    const OPTION: &'static str = "evaluation";
+    const HELP: &'static str = "How texts and tasks are read, asked and scored, with keys that are \
+        options of `eval`: `window=256,num_fewshot=2`, `bos=always`.";
+    const OWN: &'static [&'static str] =
+        &["text", "text_field", "questions", "tasks", "data", "batch_size", "limit"];
 
-    /// The options of both.
-    ///
-    /// # Errors
-    /// That of the deserializer, if a value is wrong or keys contradict each other.
-    pub(in crate::jobs) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<EvaluationOptions, D::Error> {
-        let mut given = Map::<String, Value>::deserialize(deserializer)?;
-        let term = given.remove(TERM).unwrap_or_default();
-        let term: Option<EvaluationTerm> = serde_json::from_value(term).map_err(of_serde)?;
-        given.retain(|key, _| OWN.contains(&key.as_str()));
-        given.extend(term.into_iter().flat_map(|term| term.options()));
-        // What keys refuse or need in `eval`, where they are options, holds here too.
-        kit::check_together::<EvaluationOptions>(&given).map_err(serde::de::Error::custom)?;
-        serde_json::from_value(given.into()).map_err(of_serde)
-    }
+    catalogue!(EvaluationOptions);
 }
-
-fn of_serde<E: serde::de::Error>(error: serde_json::Error) -> E {
-    E::custom(error)
-}
-
-impl JsonSchema for Judging {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "judging".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut schema = EvaluationOptions::json_schema(generator);
-        let mut term = EvaluationTerm::json_schema(generator);
-        term.insert("description".to_owned(), HELP.into());
-        term.insert("default".to_owned(), Value::Null);
-        term.insert("x-value".to_owned(), "KEY=VALUE".into());
-        if let Some(keys) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-            keys.retain(|key, _| OWN.contains(&key.as_str()));
-            keys.insert(TERM.to_owned(), term.into());
-        }
-        schema
-    }
-}
-
-/// Help of the option with the other keys.
-const HELP: &str = "How texts and tasks are read, asked and scored, with keys that are options of \
-    `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.";
 
 #[cfg(test)]
 mod tests {

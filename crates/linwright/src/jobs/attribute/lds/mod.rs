@@ -7,7 +7,7 @@ mod run;
 
 use self::result::{LdsMeasured, LdsPart, RemovalMeasured};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{Division, Failure, Folding, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::nets::images::ImageOptions;
 use crate::jobs::nets::train::NetTrainingOptions;
 use linwright_attribute::Method;
@@ -51,7 +51,7 @@ pub struct AttributeLds {
     #[schemars(range(min = 1, max = bounds::REPEATS))]
     pub repeats: usize,
     /// How the networks are trained.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<NetTrainingOptions>")]
     pub training: NetTrainingOptions,
     /// Seed of the parts, of the weights and of the order of examples.
     #[schemars(range(min = 0, max = bounds::SEED))]

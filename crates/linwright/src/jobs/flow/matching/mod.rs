@@ -5,7 +5,9 @@ mod run;
 
 use self::result::VelocitiesTrained;
 use crate::jobs::flow::train::data_file;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use crate::jobs::kit::{
+    Failure, Folded, Folding, Job, Outcome, OutputPath, Session, StatePath, bounds, catalogue,
+};
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,12 +34,9 @@ pub struct FlowMatch {
     /// Number of updates.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
-    /// Batch size in pairs.
-    #[schemars(range(min = 1, max = bounds::BATCH))]
-    pub batch: usize,
-    /// Number of pairs of noise and data, drawn once.
-    #[schemars(range(min = 2, max = 16_777_216))]
-    pub pairs: u32,
+    /// Pairs of noise and data.
+    #[serde(flatten, with = "Folding::<MatchTrainingOptions>")]
+    pub training: MatchTrainingOptions,
     /// Largest learning rate of Adam; it falls to a hundredth along a cosine.
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: f64,
@@ -68,8 +67,7 @@ impl Default for FlowMatch {
             hidden: 64,
             depth: 3,
             steps: 2000,
-            batch: 256,
-            pairs: 65_536,
+            training: MatchTrainingOptions::default(),
             rate: 2e-3,
             count: 1000,
             ode_steps: 40,
@@ -79,6 +77,33 @@ impl Default for FlowMatch {
             force: false,
         }
     }
+}
+
+/// Pairs of noise and data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MatchTrainingOptions {
+    /// Batch size in pairs.
+    #[schemars(range(min = 1, max = bounds::BATCH))]
+    pub batch: usize,
+    /// Number of pairs of noise and data, drawn once.
+    #[schemars(range(min = 2, max = 16_777_216))]
+    pub pairs: u32,
+}
+
+impl Default for MatchTrainingOptions {
+    fn default() -> Self {
+        Self { batch: 256, pairs: 65_536 }
+    }
+}
+
+impl Folded for MatchTrainingOptions {
+    const NAME: &'static str = "match_training";
+    const OPTION: &'static str = "training";
+    const HELP: &'static str =
+        "Pairs of noise and data that are trained on: `batch=128,pairs=4096`.";
+
+    catalogue!(MatchTrainingOptions);
 }
 
 impl Job for FlowMatch {

@@ -75,8 +75,12 @@ impl FlowMatch {
     fn check_memory(&self, dimensions: usize) -> Result<(), Failure> {
         let of_number = size_of::<f32>() as u64;
         let pair = 2 * dimensions as u64 + 1;
-        let what = || format!("{} pairs of {dimensions} numbers", self.pairs);
-        room::ensure(what, &[self.pairs.into(), pair, of_number], "give fewer --pairs")?;
+        let what = || format!("{} pairs of {dimensions} numbers", self.training.pairs);
+        room::ensure(
+            what,
+            &[self.training.pairs.into(), pair, of_number],
+            "give fewer pairs by --training",
+        )?;
         let widest = dimensions.max(self.hidden) as u64;
         let what = || format!("{} fresh points, {widest} wide", self.count);
         let hint = "give a smaller --count or --hidden";
@@ -101,7 +105,7 @@ impl<'a> Prepared<'a> {
         let examples = FlowExamples::open(&job.data, None)?;
         let dimensions = examples.extent().channels;
         job.check_memory(dimensions)?;
-        let training = velocity_examples(&examples, job.pairs, key.fold("training"))?;
+        let training = velocity_examples(&examples, job.training.pairs, key.fold("training"))?;
         let held_out = velocity_examples(&examples, HELD_OUT, key.fold("held out"))?;
         let spec = VelocitySpec { dimensions, hidden: job.hidden, layers: job.depth, operator };
         let net = Net::random(&spec.net(), key.fold("weights"))?;
@@ -127,9 +131,9 @@ impl<'a> Prepared<'a> {
         Fingerprint::of(&[
             ("data", &self.examples.sha256()),
             ("net", self.net.spec()),
-            ("pairs", &self.job.pairs),
+            ("pairs", &self.job.training.pairs),
             ("seed", &self.job.seed),
-            ("training", &(self.job.batch, &self.settings)),
+            ("training", &(self.job.training.batch, &self.settings)),
         ])
         .0
     }
@@ -141,7 +145,7 @@ impl<'a> Prepared<'a> {
     ) -> Result<Outcome, Failure> {
         session.step("training");
         let (began, mut net) = (session.seconds(), self.net.clone());
-        let batch = self.job.batch;
+        let batch = self.job.training.batch;
         let plan = TrainingPlan { loss: Loss::SquaredError, batch, key: self.key };
         let mut problem = NetTraining::new(&mut net, &self.training, &self.held_out, plan)?;
         let mut control = Forward { session: &mut *session, steps: 0 };

@@ -7,7 +7,9 @@ pub(in crate::jobs) use run::worst;
 
 use self::result::{FlowPlanned, FlowTrained};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use crate::jobs::kit::{
+    Failure, Folded, Folding, Job, Outcome, OutputPath, Session, StatePath, bounds, catalogue,
+};
 use linwright_flow::{FlowExamples, SqueezeOrder};
 use linwright_report::ReportKind;
 use linwright_train::OptimizerKind;
@@ -32,7 +34,7 @@ pub struct FlowTrain {
     #[serde(flatten)]
     pub network: FlowNetworkOptions,
     /// Length, batches and step sizes.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<FlowTrainingOptions>")]
     pub training: FlowTrainingOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
@@ -161,6 +163,15 @@ impl Default for FlowTrainingOptions {
             last: false,
         }
     }
+}
+
+impl Folded for FlowTrainingOptions {
+    const NAME: &'static str = "flow_training";
+    const OPTION: &'static str = "training";
+    const HELP: &'static str = "Batches, optimizer, warmup, validation and which step is kept: `batch=32,optimizer=adamax`, `last`.";
+    const OWN: &'static [&'static str] = &["steps", "rate"];
+
+    catalogue!(FlowTrainingOptions);
 }
 
 /// The file of some data, if it is one.

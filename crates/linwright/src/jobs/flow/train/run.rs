@@ -45,15 +45,15 @@ impl FlowTrainingOptions {
     /// Checks what needs no data.
     fn check(&self) -> Result<(), JobError> {
         let wrong = |flag: &str, value: f64, expected: &str| {
-            Err(JobError::new(format!("--{flag} {value}: expected {expected}")))
+            Err(JobError::new(format!("--{flag}{value}: expected {expected}")))
         };
-        for (flag, value) in [("rate", self.rate), ("clip", self.clip)] {
+        for (flag, value) in [("rate ", self.rate), ("training clip=", self.clip)] {
             if let Some(value) = value.filter(|value| !(*value > 0.0 && value.is_finite())) {
                 return wrong(flag, value, "a finite number above zero");
             }
         }
         if let Some(average) = self.average.filter(|share| !(0.0..1.0).contains(share)) {
-            return wrong("average", average, "a number of at least 0 and below 1");
+            return wrong("training average=", average, "a number of at least 0 and below 1");
         }
         Ok(())
     }

@@ -9,7 +9,9 @@ mod tokens;
 
 use self::result::{ModelTrained, PocketPlanned, PocketTrained, TrainingCost};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use crate::jobs::kit::{
+    Failure, Folded, Folding, Job, Outcome, OutputPath, Session, StatePath, bounds, catalogue,
+};
 use crate::jobs::language::compress::StoredDType;
 use linwright_files::TOKENIZER_FILES;
 use linwright_report::ReportKind;
@@ -32,7 +34,7 @@ pub struct TrainLm {
     #[serde(flatten)]
     pub model: ModelOptions,
     /// Batches and step sizes.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<TrainingOptions>")]
     pub training: TrainingOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
@@ -151,7 +153,7 @@ pub struct TrainingOptions {
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: Option<u64>,
     /// Largest number of tokens in a batch.
-    #[schemars(range(min = 2, max = bounds::TOKENS), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 2, max = bounds::TOKENS))]
     pub batch_tokens: usize,
     /// Largest learning rate of AdamW; it falls to a hundredth along a cosine [default: 0.003, and
     /// above 256 --hidden features less in proportion].
@@ -159,12 +161,11 @@ pub struct TrainingOptions {
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: Option<f64>,
     /// Updates during which the rate rises [default: a twentieth of all, at most 200].
-    #[schemars(extend("x-requires" = ["text"]))]
     #[schemars(range(min = 0, max = bounds::STEPS))]
     pub warmup: Option<u64>,
     /// Updates between two points of the curve, with the held-out loss, and between checkpoints
     /// [default: a tenth of all].
-    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub validate_every: Option<u64>,
     /// Storage type of the weights.
     #[schemars(with = "Names<StoredDType>", extend("x-requires" = ["text"]))]
@@ -182,6 +183,16 @@ impl Default for TrainingOptions {
             dtype: StoredDType::F32,
         }
     }
+}
+
+impl Folded for TrainingOptions {
+    const NAME: &'static str = "lm_training";
+    const OPTION: &'static str = "training";
+    const HELP: &'static str = "Batches, warmup and validation: `batch_tokens=4096,warmup=100`.";
+    const OWN: &'static [&'static str] = &["steps", "rate", "dtype"];
+    const REQUIRES: &'static [&'static str] = &["text"];
+
+    catalogue!(TrainingOptions);
 }
 
 impl Job for TrainLm {

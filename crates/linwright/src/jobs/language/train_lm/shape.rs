@@ -102,7 +102,11 @@ pub(super) fn training_bytes(
 /// Refuses a model that this machine has no memory to train.
 pub(super) fn check_memory(config: &TransformerConfig, needed: u64) -> Result<(), Failure> {
     let what = || format!("training {} parameters", grouped(config.parameters()));
-    room::ensure(what, &[needed], "give a smaller --hidden, --layers, --vocab or --batch-tokens")
+    room::ensure(
+        what,
+        &[needed],
+        "give a smaller --hidden, --layers, --vocab or batch_tokens of --training",
+    )
 }
 
 #[cfg(test)]

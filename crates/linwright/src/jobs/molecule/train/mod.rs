@@ -8,7 +8,9 @@ mod run;
 use self::result::{PotentialPlanned, PotentialTrained};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::named::named;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use crate::jobs::kit::{
+    Failure, Folded, Folding, Job, Outcome, OutputPath, Session, StatePath, bounds, catalogue,
+};
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,7 +48,7 @@ pub struct MoleculeTrain {
     #[serde(flatten)]
     pub losses: LossOptions,
     /// Length, batches and step sizes.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<StepOptions>")]
     pub steps: StepOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
@@ -183,6 +185,15 @@ pub struct StepOptions {
     pub validate_every: Option<u64>,
     /// Keep the last step, not the one with the lowest validation loss.
     pub last: bool,
+}
+
+impl Folded for StepOptions {
+    const NAME: &'static str = "potential_training";
+    const OPTION: &'static str = "training";
+    const HELP: &'static str = "Batches, decay, schedule, validation and which step is kept: `batch=4,schedule=plateau`, `last`.";
+    const OWN: &'static [&'static str] = &["epochs", "steps", "rate"];
+
+    catalogue!(StepOptions);
 }
 
 /// What is subtracted from energies before anything is learnt.

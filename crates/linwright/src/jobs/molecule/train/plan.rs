@@ -120,7 +120,7 @@ impl Given {
 }
 
 fn wrong(flag: &str, value: f64, expected: &str) -> JobError {
-    JobError::new(format!("--{flag} {value}: expected {expected}"))
+    JobError::new(format!("--{flag}{value}: expected {expected}"))
 }
 
 /// An option, or else the settings of torchmd-net, or else a default, with its range.
@@ -165,13 +165,13 @@ impl Plan {
             option.or_else(|| given.number(key)).unwrap_or(default)
         };
         let positive = "a finite number above zero";
-        let rate = checked(("rate", or(steps.rate, "lr", 1e-3)), positive, |rate| rate > 0.0)?;
+        let rate = checked(("rate ", or(steps.rate, "lr", 1e-3)), positive, |rate| rate > 0.0)?;
         let decay = or(steps.weight_decay, "weight_decay", 0.0);
         let clip = or(steps.clip, "gradient_clipping", 40.0);
         let least = "a finite number of at least zero";
-        let clip = checked(("clip", clip), least, |norm| norm >= 0.0)?;
+        let clip = checked(("training clip=", clip), least, |norm| norm >= 0.0)?;
         if let Some(average) = steps.average {
-            checked(("average", average), "a decay above 0 and below 1", |decay| {
+            checked(("training average=", average), "a decay above 0 and below 1", |decay| {
                 decay > 0.0 && decay < 1.0
             })?;
         }
@@ -193,7 +193,7 @@ impl Plan {
             rate,
             floor: given.number("lr_min").map(|floor| floor.min(rate)),
             plateau: plateau(job, &given, has),
-            weight_decay: checked(("weight-decay", decay), least, |decay| decay >= 0.0)?,
+            weight_decay: checked(("training weight_decay=", decay), least, |decay| decay >= 0.0)?,
             clip: Some(clip).filter(|norm| *norm > 0.0),
             warmup: steps.warmup.or_else(|| given.count("lr_warmup_steps")),
             patience: steps.patience.or(early),
@@ -274,7 +274,7 @@ fn loss(job: &MoleculeTrain, given: &Given) -> Result<LossKind, Failure> {
         LossName::Mse => LossKind::Square,
         LossName::L1 => LossKind::Absolute,
         LossName::Huber => {
-            let delta = ("huber-delta", delta.unwrap_or(1.0));
+            let delta = ("huber-delta ", delta.unwrap_or(1.0));
             LossKind::Huber { delta: checked(delta, "a finite number above zero", |d| d > 0.0)? }
         }
     })
@@ -289,10 +289,10 @@ fn weights(job: &MoleculeTrain, given: &Given) -> Result<[f64; 2], Failure> {
     let mut weights = WEIGHTS;
     for ((name, weight, key, share, share_key), to) in parts.into_iter().zip(&mut weights) {
         let weight = weight.or_else(|| given.number(key)).unwrap_or(*to);
-        let flag = format!("{name}-weight");
+        let flag = format!("{name}-weight ");
         let weight = checked((&flag, weight), "a finite number of at least zero", |w| w >= 0.0)?;
         let share = share.or_else(|| given.number(share_key)).unwrap_or(1.0);
-        let flag = format!("{name}-ema");
+        let flag = format!("{name}-ema ");
         // Outside of these torchmd-net takes the loss as it is; here it is a mistake.
         let range = |share: f64| share > 0.0 && share <= 1.0;
         *to = weight * checked((&flag, share), "a share above 0, at most 1", range)?;

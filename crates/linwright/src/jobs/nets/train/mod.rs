@@ -7,7 +7,9 @@ mod run;
 
 use self::result::{NetPlanned, NetTrained};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use crate::jobs::kit::{
+    Failure, Folded, Folding, Job, Outcome, OutputPath, Session, StatePath, bounds, catalogue,
+};
 use crate::jobs::nets::images::ImageOptions;
 use linwright_nets::Loss;
 use linwright_report::ReportKind;
@@ -32,7 +34,7 @@ pub struct TrainNet {
     #[schemars(range(min = 0.0, max = 1.0))]
     pub held_out_share: Option<f64>,
     /// Batches and step sizes.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<NetTrainingOptions>")]
     pub training: NetTrainingOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
@@ -96,6 +98,16 @@ impl Default for NetTrainingOptions {
             last: false,
         }
     }
+}
+
+impl Folded for NetTrainingOptions {
+    const NAME: &'static str = "net_training";
+    const OPTION: &'static str = "training";
+    const HELP: &'static str =
+        "Loss, batches, decay, warmup and validation: `batch=64,weight_decay=0.01`, `last`.";
+    const OWN: &'static [&'static str] = &["epochs", "steps", "rate"];
+
+    catalogue!(NetTrainingOptions);
 }
 
 impl Job for TrainNet {

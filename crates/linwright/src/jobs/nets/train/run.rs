@@ -28,13 +28,17 @@ impl NetTrainingOptions {
     /// Checks what needs no images.
     pub(in crate::jobs) fn check(&self) -> Result<(), JobError> {
         let wrong = |flag: &str, value: f64, expected: &str| {
-            Err(JobError::new(format!("--{flag} {value}: expected {expected}")))
+            Err(JobError::new(format!("--{flag}{value}: expected {expected}")))
         };
         if !(self.rate > 0.0 && self.rate.is_finite()) {
-            return wrong("rate", self.rate, "a finite number above zero");
+            return wrong("rate ", self.rate, "a finite number above zero");
         }
         if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
-            return wrong("weight-decay", self.weight_decay, "a finite number of at least zero");
+            return wrong(
+                "training weight_decay=",
+                self.weight_decay,
+                "a finite number of at least zero",
+            );
         }
         Ok(())
     }
