@@ -41,14 +41,14 @@ def main():
         command = [options.linwright.absolute(), "molecule", *map(str, words)]
         subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    run("train", "--data", FOLDER / "md17.npz", "--units", "kcal/mol,A", "--validation", 1, "--steps", 20, "--channels", 16,
-        "--layers", 2, "--radial", 8, "-o", work / "trained", "--force")
+    run("train", "--data", FOLDER / "md17.npz", "--units", "kcal/mol,A", "--validation", 1, "--steps", 20,
+        "--architecture", "channels=16,layers=2,radial=8", "-o", work / "trained", "--force")
     run("compress", work / "trained", "--method", "svd", "--keep", 0.5, "-o", work / "compressed", "--force")
     ensemble = work / "ensemble"
     ensemble.mkdir(exist_ok=True)
     for seed in (1, 2, 3):
-        run("train", "--data", FOLDER / "md17.npz", "--units", "kcal/mol,A", "--validation", 1, "--steps", 5, "--channels", 16,
-            "--layers", 1, "--radial", 8, "--seed", seed, "-o", ensemble / str(seed), "--force")
+        run("train", "--data", FOLDER / "md17.npz", "--units", "kcal/mol,A", "--validation", 1, "--steps", 5,
+            "--architecture", "channels=16,layers=1,radial=8", "--seed", seed, "-o", ensemble / str(seed), "--force")
     water = ase.Atoms("OH2", [[0, 0, 0.1], [0, 0.8, -0.5], [0.05, -0.8, -0.5]])
     ase.io.write(work / "in.xyz", water, format="extxyz")
     cases = [(FOLDER / "a_lightning.ckpt", "a.ckpt"), (FOLDER / "a_lightning_old_layout.ckpt", "old.ckpt"),

@@ -174,7 +174,7 @@ def main():
     options = parser.parse_args()
     recipe = yaml.safe_load(options.recipe.read_text())
     job = next(one["molecule_train"] for one in recipe["jobs"] if "molecule_train" in one)
-    job |= job.pop("training", {})
+    job |= job.pop("training") | job.pop("architecture") | job.pop("loss")
     test = next(one["molecule_eval"] for one in recipe["jobs"] if "molecule_eval" in one)
     assert (job["schedule"], job["references"]) == ("cosine", "mean"), "the script knows no other settings"
     job["steps"] = options.steps or job["steps"]

@@ -712,7 +712,8 @@ fn lists_of_the_best_examples_are_what_a_training_is_made_without() {
     let expected: std::collections::BTreeSet<usize> =
         entries.map(|entry| entry["index"].as_u64().unwrap() as usize).collect();
     assert_eq!(list("bm25"), Vec::from_iter(expected));
-    let shape = "--text world/documents.jsonl --vocab 300 --hidden 16 --layers 1 --steps 1";
+    let shape =
+        "--text world/documents.jsonl --vocab 300 --architecture hidden=16,layers=1 --steps 1";
     let trained = w.ok_json(&format!("train-lm {shape} --without lists/bm25.txt -o less"));
     assert!(trained["training"]["document_count"].as_u64().unwrap() < 300 - 14, "{trained}");
     w.ok("eval less --questions world/questions.jsonl --limit 3");

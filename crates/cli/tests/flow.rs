@@ -7,8 +7,7 @@ use linwright::files::NpzArray;
 use serde_json::{Value, json};
 
 /// A small flow of points, so that steps take milliseconds.
-pub(crate) const MOONS: &str =
-    "flow train --data moons --depth 4 --hidden 16 --rate 0.01 --seed 3 --training batch=64";
+pub(crate) const MOONS: &str = "flow train --data moons --architecture depth=4,hidden=16 --rate 0.01 --seed 3 --training batch=64";
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} in {value}"))
@@ -120,7 +119,7 @@ fn samples_that_overflow_are_drawn_again_and_counted() {
 fn raw_images_of_28_by_28_are_resized_learnt_and_drawn() {
     let w = Workshop::new();
     w.write("digits-images-idx3-ubyte", digits(60));
-    let train = "flow train --data digits-images-idx3-ubyte --depth 1 --hidden 4 \
+    let train = "flow train --data digits-images-idx3-ubyte --architecture depth=1,hidden=4 \
                  --training batch=16 --seed 1";
     let run = w.run(&format!("{train} --steps 30 -o flow"));
     assert!(run.stderr.contains("28 x 28 are resized by area to 16 x 16"), "{}", run.stderr);
@@ -140,7 +139,7 @@ fn raw_images_of_28_by_28_are_resized_learnt_and_drawn() {
     w.ok("flow sample flow -n 4 --between digits-images-idx3-ubyte -o path.png");
     // Another size, another architecture, another mix.
     let dry = w.ok_json(&format!(
-        "{train} --resize 8,16 --levels 2 --layer plu --squeeze place-major --shuffle --limit 20 \
+        "{train} --resize 8,16 --architecture levels=2,squeeze=place-major,shuffle --layer plu --limit 20 \
          --held-out-share 0.5 --steps 7 -o none --dry-run"
     ));
     assert_eq!((&dry["planned_steps"], &dry["flow"]["levels"]), (&json!(7), &json!(2)));
@@ -167,7 +166,7 @@ fn every_layer_trains_and_is_opened_again() {
         "butterfly",
     ] {
         w.ok(&format!(
-            "flow train --data a-images-idx3-ubyte --layer {layer} --depth 1 --hidden 4 --steps 3 \
+            "flow train --data a-images-idx3-ubyte --layer {layer} --architecture depth=1,hidden=4 --steps 3 \
              --training batch=8,last --force -o flow"
         ));
         let scores = w.ok_json("flow eval flow --data a-images-idx3-ubyte --limit 8");
@@ -214,7 +213,7 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
     w.write("line.npy", NpzArray::file_of(&[4], &[0.0; 4]));
     w.write("three.npy", NpzArray::file_of(&[3, 3], &[0.5; 9]));
     let before = w.names();
-    let train = "flow train --depth 1 --hidden 4 --steps 1 -o flow --data";
+    let train = "flow train --architecture depth=1,hidden=4 --steps 1 -o flow --data";
     for (more, code, words) in [
         ("missing", 1, &["missing"][..]),
         ("cut-images-idx3-ubyte", 1, &["cut-images", "truncated"]),
@@ -228,8 +227,8 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
         ("moons --training clip=0", 2, &["--training clip=0"]),
         ("moons --resize 8,8", 2, &["--resize", "points"]),
         ("moons --limit 5", 2, &["--limit", "drawn"]),
-        ("moons --levels 2", 2, &["levels is 2", "1 for points"]),
-        ("a-images-idx3-ubyte --levels 4", 2, &["multiples of 16"]),
+        ("moons --architecture levels=2", 2, &["levels is 2", "1 for points"]),
+        ("a-images-idx3-ubyte --architecture levels=4", 2, &["multiples of 16"]),
         ("a-images-idx3-ubyte --resize 9,9", 2, &["9 x 9", "multiples of"]),
         ("a-images-idx3-ubyte --resize 9", 2, &["--resize 9", "16,16"]),
         ("a-images-idx3-ubyte --held-out-share 1", 2, &["--held-out-share 1"]),
@@ -251,7 +250,7 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
 #[test]
 fn velocities_are_matched_with_any_operator_in_the_hidden_layers() {
     let w = Workshop::new();
-    let small = "flow match --data circles --hidden 32 --depth 2 --seed 1 --rate 0.005 \
+    let small = "flow match --data circles --architecture hidden=32,depth=2 --seed 1 --rate 0.005 \
                  --training pairs=4096,batch=128";
     let said = w.ok_json(&format!("{small} --layer cd:2 --steps 300 -n 300 --ode-steps 20 -o cd"));
     let curve = w.text("cd/curves.jsonl");
@@ -282,7 +281,7 @@ fn linear_flows_show_what_a_layer_can_represent() {
     let w = Workshop::new();
     let gap = |data: &str, layer: &str| {
         w.ok(&format!(
-            "flow train --data gaussian:{data} --layer {layer} --depth 1 --hidden 0 --steps 400 \
+            "flow train --data gaussian:{data} --layer {layer} --architecture depth=1,hidden=0 --steps 400 \
              --rate 0.02 --training batch=256 --force -o flow"
         ));
         let scores = w.ok_json(&format!("flow eval flow --data gaussian:{data} --limit 4000"));

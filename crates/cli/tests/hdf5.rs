@@ -4,7 +4,7 @@ use crate::workshop::Workshop;
 use std::path::Path;
 
 const SMALL: &str =
-    "--channels 16 --layers 1 --radial 8 --cutoff 3 --epochs 1 --validation 1 -o out";
+    "--architecture channels=16,layers=1,radial=8,cutoff=3 --epochs 1 --validation 1 -o out";
 
 fn copy(w: &Workshop, name: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tensornet").join(name);

@@ -194,7 +194,7 @@ fn units_of_archives_and_frames_are_honoured_or_refused() {
     let w = Workshop::new();
     potential(&w);
     w.write("sgdml.npz", data("sgdml.npz"));
-    let train = "molecule train --channels 16 --layers 1 --radial 8 --cutoff 3 --steps 1 \
+    let train = "molecule train --architecture channels=16,layers=1,radial=8,cutoff=3 --steps 1 \
                  --references mean --validation 1";
     let found = w.ok_json(&format!("{train} --data sgdml.npz -o p"));
     // -1.5 or -1.25 kcal/mol.
@@ -302,8 +302,7 @@ fn single_atoms_that_are_marked_are_references() {
     };
     let marked = [atom("O", -60.0, "IsolatedAtom"), atom("H", -19.0, "isolated_atom")].concat();
     w.write("marked.xyz", format!("{marked}{molecules}"));
-    let train =
-        "molecule train --channels 16 --layers 1 --radial 8 --cutoff 3 --steps 2 --validation 8";
+    let train = "molecule train --architecture channels=16,layers=1,radial=8,cutoff=3 --steps 2 --validation 8";
     let said = w.run(&format!("{train} --data marked.xyz -o own"));
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stderr.contains("2 single atoms are marked by config_type"), "{}", said.stderr);

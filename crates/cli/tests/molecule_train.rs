@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// A small network, so that steps take milliseconds.
-pub(crate) const SMALL: &str = "molecule train --data a.xyz --channels 16 --layers 1 --radial 8 --cutoff 3 \
-                     --rate 0.005 --training batch=4";
+pub(crate) const SMALL: &str = "molecule train --data a.xyz --architecture \
+                     channels=16,layers=1,radial=8,cutoff=3 --rate 0.005 --training batch=4";
 
 /// Water molecules whose bonds are springs.
 pub(crate) fn waters(count: usize) -> String {
@@ -61,8 +61,8 @@ fn a_potential_is_trained_tested_and_opened_by_the_other_commands() {
     let w = workshop();
     let command = format!(
         "{SMALL},validate_every=20,average=0.9,patience=1000,clip=10,warmup=5,weight_decay=0.0001,\
-         schedule=plateau --validation 8 --test test.xyz --epochs 60 --seed 3 --loss huber \
-         --huber-delta 0.5 --energy-weight 0.5 --energy-ema 0.1 --force-weight 1 --force-ema 1 \
+         schedule=plateau --validation 8 --test test.xyz --epochs 60 --seed 3 \
+         --loss huber:delta=0.5,energy_weight=0.5,energy_ema=0.1,force_weight=1,force_ema=1 \
          --references least-squares --units eV,A --energy-key energy \
          --forces-key forces -o p"
     );
@@ -205,9 +205,10 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
         ("--units furlong,A", 2, &["furlong"]),
         ("--rate 0", 2, &["--rate 0"]),
         ("--training average=1", 2, &["--training average=1"]),
-        ("--energy-ema 0", 2, &["--energy-ema 0"]),
-        ("--energy-weight 0 --force-weight 0", 2, &["both zero"]),
-        ("--loss huber --huber-delta 0", 2, &["--huber-delta 0"]),
+        ("--loss mse:energy_ema=0", 2, &["--loss energy_ema=0"]),
+        ("--loss l1:energy_weight=0,force_weight=0", 2, &["both zero"]),
+        ("--loss huber:delta=0", 2, &["--loss delta=0"]),
+        ("--loss mse:delta=1", 2, &["mse has no option delta"]),
         ("--training clip=-1", 2, &["clip is -1", "from 0 to"]),
     ] {
         let base = match more.contains("--rate") {
@@ -223,14 +224,15 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
     }
     for (file, words) in [
         ("nan.xyz", &["nan.xyz", "finite"][..]),
-        ("bare.xyz", &["bare.xyz, structure 0", "no forces", "--force-weight 0"]),
+        ("bare.xyz", &["bare.xyz, structure 0", "no forces", "force_weight=0"]),
         ("absent.xyz", &["absent.xyz"]),
     ] {
         let command = format!("{SMALL} --steps 2 -o out").replace("a.xyz", file);
         w.fails(&command, 1, words);
         assert_eq!(w.names(), before, "{file}");
     }
-    w.ok(&format!("{SMALL} --steps 1 --force-weight 0 -o energies").replace("a.xyz", "bare.xyz"));
+    w.ok(&format!("{SMALL} --steps 1 --loss mse:force_weight=0 -o energies")
+        .replace("a.xyz", "bare.xyz"));
     std::fs::remove_dir_all(w.path("energies")).unwrap();
     let planned = w.ok_json(&format!("{SMALL} --epochs 3 --isolated atoms.xyz --dry-run -o out"));
     assert_eq!(

@@ -46,7 +46,7 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("export", "{model=model} -o OUT"),
     (
         "train-lm",
-        "--text=text.jsonl --hidden=8 --layers=1 --vocab=280 --context=16 --steps=2 -o OUT",
+        "--text=text.jsonl --architecture=hidden=8,layers=1,context=16 --vocab=280 --steps=2 -o OUT",
     ),
     ("train-net", "{net=mlp:8} --images=a-images-idx3-ubyte --steps=2 -o OUT"),
     ("eval-net", "{net=net} --images=a-images-idx3-ubyte"),
@@ -76,7 +76,7 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("molecule-bench", "{potential=potential} {structures=a.xyz} --limit=1 --repeats=1"),
     (
         "molecule-train",
-        "--data=a.xyz --channels=8 --layers=1 --radial=8 --cutoff=3 --training=batch=4 \
+        "--data=a.xyz --architecture=channels=8,layers=1,radial=8,cutoff=3 --training=batch=4 \
                         --steps=2 -o OUT",
     ),
     ("collapse-measure", "--features=all.safetensors"),
@@ -86,12 +86,15 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("collapse-depth", "--depths=2 --steps=2 --classes=2 --per-class=3 --width=4"),
     ("collapse-lm", "{model=model} --text=text.jsonl --window=32"),
     ("collapse-relate", "--measured=lm.json --sweeps=sweep"),
-    ("flow-train", "--data=moons --depth=1 --hidden=4 --steps=2 --training=batch=8 -o OUT"),
+    (
+        "flow-train",
+        "--data=moons --architecture=depth=1,hidden=4 --steps=2 --training=batch=8 -o OUT",
+    ),
     ("flow-eval", "{flow=flow} --data=moons --limit=50"),
     ("flow-sample", "{flow=flow} --count=2 --points=OUT.npy"),
     (
         "flow-match",
-        "--data=moons --hidden=4 --depth=1 --steps=2 --training=pairs=64,batch=8 --count=8 -o OUT",
+        "--data=moons --architecture=hidden=4,depth=1 --steps=2 --training=pairs=64,batch=8 --count=8 -o OUT",
     ),
     ("select", "{model=model} --tensor=model.layers.0.self_attn.q_proj.weight --rank=3"),
     ("generate", "{model=model} --prompt=Mira --max-new-tokens=2"),

@@ -23,10 +23,10 @@ const DIRECTORIES: [&str; 16] = [
     "train-lm --epochs 1 --output",
     "man --output",
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
-    "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
+    "molecule train --data a.xyz --architecture channels=16 --steps 1 --validation 1 --output",
     "molecule compress potential.ckpt --method svd --rank 2 --output",
-    "flow train --data moons --depth 1 --hidden 2 --steps 1 --training batch=8 --output",
-    "flow match --data moons --hidden 4 --depth 1 --steps 1 --pairs 8 --count 4 --output",
+    "flow train --data moons --architecture depth=1,hidden=2 --steps 1 --training batch=8 --output",
+    "flow match --data moons --architecture hidden=4,depth=1 --steps 1 --training pairs=8 --count 4 --output",
     "fit model/model.safetensors --tensor lm_head.weight --operator low_rank --output",
     "attribute world --stories 1 --documents 9 --output",
 ];
@@ -115,7 +115,7 @@ fn furnished() -> Workshop {
     features(&w);
     w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
     related(&w);
-    w.ok("flow train --data moons --depth 1 --hidden 2 --steps 1 --training batch=8 -o flow");
+    w.ok("flow train --data moons --architecture depth=1,hidden=2 --steps 1 --training batch=8 -o flow");
     w
 }
 
@@ -307,7 +307,9 @@ fn an_output_is_in_no_input_by_whatever_name() {
 fn own_formats_are_compared_with_their_list_of_hashes() {
     let w = furnished();
     w.ok("compress model --method low-rank --keep 0.5 --calibration calibration.jsonl --form native -o small");
-    w.ok("molecule train --data a.xyz --channels 16 --steps 1 --validation 1 -o field");
+    w.ok(
+        "molecule train --data a.xyz --architecture channels=16 --steps 1 --validation 1 -o field",
+    );
     for (folder, command) in [
         ("flow", "flow eval flow --data moons --limit 20"),
         ("net", "eval-net net --images a-images-idx3-ubyte"),
@@ -387,11 +389,17 @@ fn two_outputs_of_one_command_have_two_places() {
         ("train-lm --epochs 1", ["--checkpoint", "--output"]),
         ("train-net mlp:2 --images a-images-idx3-ubyte --steps 1", ["--checkpoint", "--output"]),
         (
-            "molecule train --data a.xyz --channels 16 --steps 1 --validation 1",
+            "molecule train --data a.xyz --architecture channels=16 --steps 1 --validation 1",
             ["--checkpoint", "--output"],
         ),
-        ("flow train --data moons --depth 1 --hidden 2 --steps 1", ["--checkpoint", "--output"]),
-        ("flow match --data moons --hidden 4 --depth 1 --steps 1", ["--checkpoint", "--output"]),
+        (
+            "flow train --data moons --architecture depth=1,hidden=2 --steps 1",
+            ["--checkpoint", "--output"],
+        ),
+        (
+            "flow match --data moons --architecture hidden=4,depth=1 --steps 1",
+            ["--checkpoint", "--output"],
+        ),
     ] {
         let [one, other] = places;
         for (a, b) in [("new", "new"), ("new", "./new"), ("new/in", "new"), ("new", "new/in")] {

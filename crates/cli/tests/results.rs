@@ -22,10 +22,10 @@ const TOO_SMALL: &[&str] = &["collapse-relate"];
 
 /// Commands beside [`BASES`] that have results of other kinds. `OUT` is a place of their own.
 const MORE: &[&str] = &[
-    "flow train --data=moons --depth=1 --hidden=4 --steps=2 --training=batch=8 --dry-run -o OUT",
+    "flow train --data=moons --architecture=depth=1,hidden=4 --steps=2 --training=batch=8 --dry-run -o OUT",
     "train-net mlp:8 --images=a-images-idx3-ubyte --steps=2 --dry-run -o OUT",
     "molecule info potential",
-    "molecule train --data=a.xyz --channels=8 --layers=1 --radial=8 --steps=2 --dry-run -o OUT",
+    "molecule train --data=a.xyz --architecture=channels=8,layers=1,radial=8 --steps=2 --dry-run -o OUT",
     "molecule compress potential --keep=0.5 --calibration=a.xyz --dry-run -o OUT",
     // Also with what the commands above have none of.
     "molecule compress potential --keep=0.5 --calibration=a.xyz --test=a.xyz --recover=2 -o OUT",
@@ -37,7 +37,7 @@ const MORE: &[&str] = &[
     "compress model --method=width --keep=0.9 CALIBRATION --dry-run -o OUT",
     "compare model --keep=0.5 --methods=low_rank,slicegpt --roles=query CALIBRATION TEXT --dry-run",
     "export smaller --form=lora --base=model --rank=4 -o OUT",
-    "train-lm --text=text.jsonl --hidden=8 --layers=1 --vocab=280 --context=16 --steps=2 --dry-run -o OUT",
+    "train-lm --text=text.jsonl --architecture=hidden=8,layers=1,context=16 --vocab=280 --steps=2 --dry-run -o OUT",
     "train-lm --steps=1 --dry-run -o OUT",
     "train-lm --steps=1 -o OUT",
     "attribute cache model --train=docs.jsonl --compress=factgrass:16 --dry-run -o OUT",

@@ -46,7 +46,7 @@ pub(crate) const CASES: [(&str, &str); 16] = [
     ),
     (
         "train-lm",
-        "--text rows.csv --held-out rows.jsonl --vocab 300 --hidden 16 --layers 1 --steps 1 -o out",
+        "--text rows.csv --held-out rows.jsonl --vocab 300 --architecture hidden=16,layers=1 --steps 1 -o out",
     ),
     ("attribute cache", "model --train rows.csv --max-length 16 --compress factgrass:16 -o out"),
     ("attribute score", "store --query rows.jsonl --top 1"),

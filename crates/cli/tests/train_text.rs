@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// A tiny model on the 30 documents of `calibration.jsonl`, each shorter than its context.
-const TINY: &str = "train-lm --text calibration.jsonl --vocab 300 --hidden 16 --layers 1 \
+const TINY: &str = "train-lm --text calibration.jsonl --vocab 300 --architecture hidden=16,layers=1 \
                     --rate 0.01 --training batch_tokens=512";
 
 fn result(w: &Workshop, model: &str) -> Value {
@@ -118,8 +118,8 @@ fn a_plain_text_is_cut_into_documents_and_long_ones_into_windows() {
     }
     w.write("plain.txt", &plain);
     w.write("separated.txt", &separated);
-    let rest = "--vocab 300 --hidden 16 --layers 1 --heads 2 --kv-heads 1 --intermediate 24 \
-                --context 32 --steps 2 --training batch_tokens=64 --dtype bf16";
+    let rest = "--vocab 300 --architecture hidden=16,layers=1,heads=2,kv_heads=1,intermediate=24,context=32 \
+                --steps 2 --training batch_tokens=64 --dtype bf16";
     w.ok(&format!("train-lm --text plain.txt {rest} -o plain"));
     let found = result(&w, "plain");
     let documents = found["text"]["documents"].as_u64().unwrap();
@@ -169,16 +169,16 @@ fn what_cannot_be_trained_is_told_before_any_work() {
     w.write("short.txt", "one line");
     w.write("list.txt", "3\nfour\n");
     for (options, code, words) in [
-        ("--hidden 32", 2, &["--text"][..]),
+        ("--architecture hidden=32", 2, &["--text"][..]),
         ("--documents 3", 2, &["--text"]),
         ("--held-out text.jsonl", 2, &["--text"]),
         ("--steps 0 --text text.jsonl", 2, &["--steps", "0"]),
-        ("--layers 0 --text text.jsonl", 2, &["--layers"]),
+        ("--architecture layers=0 --text text.jsonl", 2, &["layers is 0"]),
         ("--vocab 257 --text text.jsonl", 2, &["--vocab", "258"]),
         ("--steps 3 --epochs 1 --text text.jsonl", 2, &["--steps", "--epochs"]),
         ("--vocab 300 --tokenizer model --text text.jsonl", 2, &["--vocab", "--tokenizer"]),
-        ("--hidden 33 --text text.jsonl", 2, &["--hidden 33"]),
-        ("--heads 3 --hidden 32 --text text.jsonl", 2, &["32", "3 heads"]),
+        ("--architecture hidden=33 --text text.jsonl", 2, &["hidden=33"]),
+        ("--architecture heads=3,hidden=32 --text text.jsonl", 2, &["32", "3 heads"]),
         ("--rate 0 --text text.jsonl", 2, &["--rate 0"]),
         ("--held-out-share 1 --text text.jsonl", 2, &["--held-out-share 1"]),
         ("--separator x --text text.jsonl", 2, &["--separator", "row"]),
@@ -196,9 +196,9 @@ fn what_cannot_be_trained_is_told_before_any_work() {
         ("--text text.jsonl --vocab 1200", 2, &["--vocab 1200", "the texts yield"]),
         ("--text text.jsonl --tokenizer home", 1, &["home"]),
         (
-            "--text text.jsonl --tokenizer model --hidden 262144 --layers 2000",
+            "--text text.jsonl --tokenizer model --architecture hidden=262144,layers=2000",
             5,
-            &["of memory", "--hidden"],
+            &["of memory", "--architecture"],
         ),
         ("--text text.jsonl --tokenizer model --force -o model", 2, &["model"]),
     ] {
@@ -224,8 +224,8 @@ fn a_training_that_diverges_ends_with_advice_and_leaves_nothing() {
 fn the_recipe_trains_with_and_without_documents() {
     let w = Workshop::new();
     let recipe = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recipes/train-text.yaml");
-    let small = "--set text=calibration.jsonl --set whole.vocab=300 --set hidden=16 \
-                 --set layers=1 --set epochs=1";
+    let small = "--set text=calibration.jsonl --set whole.vocab=300 \
+                 --set architecture.hidden=16 --set architecture.layers=1 --set epochs=1";
     w.ok(&format!("run -r {recipe} {small} -o out"));
     let [whole, without] = ["out/whole", "out/without"].map(|model| result(&w, model));
     assert_eq!(whole["held_out"], without["held_out"]);

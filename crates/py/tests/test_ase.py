@@ -36,7 +36,10 @@ def potential(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("potential")
     write(folder / "waters.xyz", waters(12), format="extxyz")
     linwright.molecule.train(
-        data=folder / "waters.xyz", channels=16, layers=1, radial=8, epochs=1, output=folder / "out"
+        data=folder / "waters.xyz",
+        architecture="channels=16,layers=1,radial=8",
+        epochs=1,
+        output=folder / "out",
     )
     return str(next((folder / "out").rglob("*.safetensors")))
 

@@ -67,10 +67,15 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
     (SlotCandidates::NAME, SlotCandidates::catalogue),
     folded::<EvaluationOptions>(),
+    folded::<language::train_lm::ModelOptions>(),
     folded::<language::train_lm::TrainingOptions>(),
     folded::<nets::train::NetTrainingOptions>(),
+    folded::<flow::train::FlowNetworkOptions>(),
     folded::<flow::train::FlowTrainingOptions>(),
+    folded::<flow::matching::VelocityOptions>(),
     folded::<flow::matching::MatchTrainingOptions>(),
+    folded::<molecule::train::NetworkOptions>(),
+    folded::<molecule::train::LossOptions>(),
     folded::<molecule::train::StepOptions>(),
 ];
 

@@ -25,12 +25,9 @@ pub struct FlowMatch {
     /// an operator with all its options in JSON.
     #[schemars(extend("x-value" = "KIND"))]
     pub layer: String,
-    /// Channels of the hidden layers.
-    #[schemars(range(min = 1, max = 16384))]
-    pub hidden: usize,
-    /// Square hidden layers between the first and the last.
-    #[schemars(range(min = 0, max = 256))]
-    pub depth: usize,
+    /// Size of the network.
+    #[serde(flatten, with = "Folding::<VelocityOptions>")]
+    pub network: VelocityOptions,
     /// Number of updates.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
@@ -64,8 +61,7 @@ impl Default for FlowMatch {
         Self {
             data: String::new(),
             layer: "cd:2".into(),
-            hidden: 64,
-            depth: 3,
+            network: VelocityOptions::default(),
             steps: 2000,
             training: MatchTrainingOptions::default(),
             rate: 2e-3,
@@ -77,6 +73,32 @@ impl Default for FlowMatch {
             force: false,
         }
     }
+}
+
+/// Size of the network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct VelocityOptions {
+    /// Channels of the hidden layers.
+    #[schemars(range(min = 1, max = 16384))]
+    pub hidden: usize,
+    /// Square hidden layers between the first and the last.
+    #[schemars(range(min = 0, max = 256))]
+    pub depth: usize,
+}
+
+impl Default for VelocityOptions {
+    fn default() -> Self {
+        Self { hidden: 64, depth: 3 }
+    }
+}
+
+impl Folded for VelocityOptions {
+    const NAME: &'static str = "match_architecture";
+    const OPTION: &'static str = "architecture";
+    const HELP: &'static str = "Size of the network: `hidden=32,depth=2`.";
+
+    catalogue!(VelocityOptions);
 }
 
 /// Pairs of noise and data.

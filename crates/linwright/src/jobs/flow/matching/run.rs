@@ -81,9 +81,9 @@ impl FlowMatch {
             &[self.training.pairs.into(), pair, of_number],
             "give fewer pairs by --training",
         )?;
-        let widest = dimensions.max(self.hidden) as u64;
+        let widest = dimensions.max(self.network.hidden) as u64;
         let what = || format!("{} fresh points, {widest} wide", self.count);
-        let hint = "give a smaller --count or --hidden";
+        let hint = "give a smaller --count, or hidden of --architecture";
         room::ensure(what, &[self.count as u64, 2 * widest, of_number], hint)
     }
 }
@@ -107,7 +107,12 @@ impl<'a> Prepared<'a> {
         job.check_memory(dimensions)?;
         let training = velocity_examples(&examples, job.training.pairs, key.fold("training"))?;
         let held_out = velocity_examples(&examples, HELD_OUT, key.fold("held out"))?;
-        let spec = VelocitySpec { dimensions, hidden: job.hidden, layers: job.depth, operator };
+        let spec = VelocitySpec {
+            dimensions,
+            hidden: job.network.hidden,
+            layers: job.network.depth,
+            operator,
+        };
         let net = Net::random(&spec.net(), key.fold("weights"))?;
         let settings = TrainSettings {
             name: "velocity".into(),

@@ -31,7 +31,7 @@ pub struct FlowTrain {
     #[serde(flatten)]
     pub sets: FlowSetOptions,
     /// Size of the flow.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<FlowNetworkOptions>")]
     pub network: FlowNetworkOptions,
     /// Length, batches and step sizes.
     #[serde(flatten, with = "Folding::<FlowTrainingOptions>")]
@@ -109,6 +109,16 @@ impl Default for FlowNetworkOptions {
             shuffle: false,
         }
     }
+}
+
+impl Folded for FlowNetworkOptions {
+    const NAME: &'static str = "flow_architecture";
+    const OPTION: &'static str = "architecture";
+    const HELP: &'static str =
+        "Size of the flow: `depth=4,hidden=16`, `levels=2,squeeze=place-major`.";
+    const OWN: &'static [&'static str] = &["layer"];
+
+    catalogue!(FlowNetworkOptions);
 }
 
 /// Length, batches and step sizes.

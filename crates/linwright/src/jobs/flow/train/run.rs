@@ -154,7 +154,11 @@ impl<'a> Prepared<'a> {
         let spec = job.network.spec(&examples)?;
         let numbers = spec.least_numbers();
         let what = || format!("training a flow of {} numbers", grouped(numbers));
-        room::ensure(what, &[PARAMETER_BYTES, numbers], "choose a smaller --hidden or --depth")?;
+        room::ensure(
+            what,
+            &[PARAMETER_BYTES, numbers],
+            "choose a smaller hidden or depth by --architecture",
+        )?;
         let flow = Flow::random(&spec, key.fold("numbers"))?;
         let (training, held_out) = divided(job, &examples, key)?;
         let batch = job.training.batch.unwrap_or(if spec.is_image() { 64 } else { 256 });

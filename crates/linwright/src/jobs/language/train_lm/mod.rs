@@ -31,7 +31,7 @@ pub struct TrainLm {
     #[serde(flatten)]
     pub documents: DocumentOptions,
     /// Tokenizer and shape of the model.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<ModelOptions>")]
     pub model: ModelOptions,
     /// Batches and step sizes.
     #[serde(flatten, with = "Folding::<TrainingOptions>")]
@@ -111,22 +111,22 @@ pub struct ModelOptions {
     #[schemars(extend("x-value" = "DIR", "x-path" = true, "x-requires" = ["text"]))]
     pub tokenizer: Option<PathBuf>,
     /// Features of the residual stream.
-    #[schemars(range(min = 2, max = 1_048_576), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 2, max = 1_048_576))]
     pub hidden: usize,
     /// Number of layers.
-    #[schemars(range(min = 1, max = 2048), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 1, max = 2048))]
     pub layers: usize,
-    /// Attention heads [default: as many as give each 32 features, or 64 from --hidden 512].
-    #[schemars(range(min = 1, max = bounds::FEATURES), extend("x-requires" = ["text"]))]
+    /// Attention heads [default: as many as give each 32 features, or 64 from `hidden` 512].
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
     pub heads: Option<usize>,
-    /// Heads of keys and values [default: as --heads].
-    #[schemars(range(min = 1, max = bounds::FEATURES), extend("x-requires" = ["text"]))]
+    /// Heads of keys and values [default: as `heads`].
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
     pub kv_heads: Option<usize>,
-    /// Features inside an MLP [default: 8/3 of --hidden, rounded up to 16].
-    #[schemars(range(min = 1, max = 1_048_576), extend("x-requires" = ["text"]))]
+    /// Features inside an MLP [default: 8/3 of `hidden`, rounded up to 16].
+    #[schemars(range(min = 1, max = 1_048_576))]
     pub intermediate: Option<usize>,
     /// Context in tokens: longer documents are cut into windows.
-    #[schemars(range(min = 2, max = 1_048_576), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 2, max = 1_048_576))]
     pub context: usize,
 }
 
@@ -145,6 +145,16 @@ impl Default for ModelOptions {
     }
 }
 
+impl Folded for ModelOptions {
+    const NAME: &'static str = "lm_architecture";
+    const OPTION: &'static str = "architecture";
+    const HELP: &'static str = "Shape of the model: `hidden=256,layers=5`.";
+    const OWN: &'static [&'static str] = &["vocab", "tokenizer"];
+    const REQUIRES: &'static [&'static str] = &["text"];
+
+    catalogue!(ModelOptions);
+}
+
 /// Length, batches and step sizes of the training on a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -156,7 +166,7 @@ pub struct TrainingOptions {
     #[schemars(range(min = 2, max = bounds::TOKENS))]
     pub batch_tokens: usize,
     /// Largest learning rate of AdamW; it falls to a hundredth along a cosine [default: 0.003, and
-    /// above 256 --hidden features less in proportion].
+    /// above 256 features of the residual stream less in proportion].
     #[schemars(extend("x-requires" = ["text"]))]
     #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: Option<f64>,

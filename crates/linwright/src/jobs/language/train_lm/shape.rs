@@ -14,7 +14,7 @@ const WIDE: usize = 512;
 /// The default number of features in an MLP is a multiple of this.
 const MULTIPLE: usize = 16;
 /// Default learning rate: from 0.001 to 0.003, the highest gave the lowest held-out loss, with
-/// `--hidden 128 --layers 4 --epochs 2` on 1.1 MB and `--hidden 256 --layers 5` on 2.2 MB of text.
+/// `--architecture hidden=128,layers=4 --epochs 2` on 1.1 MB and `hidden=256,layers=5` on 2.2 MB of text.
 const RATE: f64 = 3e-3;
 /// Models of more features have a smaller rate.
 const RATE_WIDTH: f64 = 256.0;
@@ -32,18 +32,20 @@ impl ModelOptions {
         let heads = match self.heads {
             Some(heads) => heads,
             None => heads_of(hidden).ok_or_else(|| {
-                JobError::new(format!("--hidden {hidden}: heads need an even number of features"))
+                JobError::new(format!(
+                    "--architecture hidden={hidden}: heads need an even number of features"
+                ))
             })?,
         };
         if !hidden.is_multiple_of(heads) || !(hidden / heads).is_multiple_of(2) {
             return Err(JobError::new(format!(
-                "--hidden {hidden} does not divide into {heads} heads with an even number of features"
+                "--architecture: hidden {hidden} does not divide into {heads} heads with an even number of features"
             )));
         }
         let kv_heads = self.kv_heads.unwrap_or(heads);
         if !heads.is_multiple_of(kv_heads) {
             return Err(JobError::new(format!(
-                "--kv-heads {kv_heads}: {heads} heads cannot share them evenly"
+                "--architecture kv_heads={kv_heads}: {heads} heads cannot share them evenly"
             )));
         }
         let intermediate = self
@@ -105,7 +107,7 @@ pub(super) fn check_memory(config: &TransformerConfig, needed: u64) -> Result<()
     room::ensure(
         what,
         &[needed],
-        "give a smaller --hidden, --layers, --vocab or batch_tokens of --training",
+        "give a smaller --vocab, --architecture, or batch_tokens of --training",
     )
 }
 
@@ -128,15 +130,12 @@ mod tests {
         let shape = ModelOptions::default().shape().unwrap();
         assert_eq!((shape.heads, shape.kv_heads, shape.intermediate), (8, 8, 688));
         for (options, expected) in [
-            (ModelOptions { hidden: 33, ..ModelOptions::default() }, "--hidden 33"),
+            (ModelOptions { hidden: 33, ..ModelOptions::default() }, "hidden=33"),
             (
                 ModelOptions { heads: Some(7), ..ModelOptions::default() },
                 "256 does not divide into 7",
             ),
-            (
-                ModelOptions { kv_heads: Some(3), ..ModelOptions::default() },
-                "--kv-heads 3: 8 heads",
-            ),
+            (ModelOptions { kv_heads: Some(3), ..ModelOptions::default() }, "kv_heads=3: 8 heads"),
         ] {
             let error = options.shape().unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

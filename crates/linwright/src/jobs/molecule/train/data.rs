@@ -255,7 +255,7 @@ impl Files {
             );
             return Err(Failure::general(told).hint(match missing {
                 "energy" => "name the energies of the file by --energy-key",
-                _ => "name the forces of the file by --forces-key, or give --force-weight 0",
+                _ => "name the forces of the file by --forces-key, or give --loss NAME:force_weight=0",
             }));
         }
         Ok(found)

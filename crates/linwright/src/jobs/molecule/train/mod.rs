@@ -39,13 +39,13 @@ pub struct MoleculeTrain {
     pub config: Option<PathBuf>,
     /// Start from this potential instead of random weights.
     #[schemars(extend("x-value" = "POTENTIAL", "x-path" = true))]
-    #[schemars(extend("x-conflicts" = ["channels", "layers", "radial", "cutoff"]))]
+    #[schemars(extend("x-conflicts" = ["architecture"]))]
     pub init: Option<PathBuf>,
     /// Size of the network.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<NetworkOptions>")]
     pub network: NetworkOptions,
     /// Losses.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<LossOptions>")]
     pub losses: LossOptions,
     /// Length, batches and step sizes.
     #[serde(flatten, with = "Folding::<StepOptions>")]
@@ -119,6 +119,14 @@ pub struct NetworkOptions {
     pub cutoff: Option<f64>,
 }
 
+impl Folded for NetworkOptions {
+    const NAME: &'static str = "potential_architecture";
+    const OPTION: &'static str = "architecture";
+    const HELP: &'static str = "Size of the network: `channels=64,layers=1,cutoff=4.5`.";
+
+    catalogue!(NetworkOptions);
+}
+
 /// Losses of energies and forces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -128,7 +136,7 @@ pub struct LossOptions {
     pub loss: Option<LossName>,
     /// Error where Huber's function becomes a line [default: 1].
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
-    pub huber_delta: Option<f64>,
+    pub delta: Option<f64>,
     /// Weight of the loss of energies [default: 0.005].
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub energy_weight: Option<f64>,
@@ -142,6 +150,19 @@ pub struct LossOptions {
     /// The same for forces, `ema_alpha_neg_dy` [default: 1].
     #[schemars(range(min = 0.0, max = 1.0))]
     pub force_ema: Option<f64>,
+}
+
+impl Folded for LossOptions {
+    const NAME: &'static str = "potential_loss";
+    const OPTION: &'static str = "loss";
+    const HELP: &'static str = "Mean of squares, of absolute values, or of Huber's function, with the weights of energies and forces: `huber:delta=0.5,energy_weight=0.1` [default: mse].";
+    const NAMED_BY: Option<&'static str> = Some("loss");
+
+    catalogue!(LossOptions);
+
+    fn has(name: &str, key: &str) -> bool {
+        key != "delta" || name == LossName::Huber.name()
+    }
 }
 
 /// Length, batches and step sizes.

@@ -269,12 +269,12 @@ fn loss(job: &MoleculeTrain, given: &Given) -> Result<LossKind, Failure> {
         }
     };
     let of_file = given.0.get("train_loss_arg").and_then(|arg| arg.get("delta"));
-    let delta = job.losses.huber_delta.or_else(|| of_file.and_then(Value::as_f64));
+    let delta = job.losses.delta.or_else(|| of_file.and_then(Value::as_f64));
     Ok(match name {
         LossName::Mse => LossKind::Square,
         LossName::L1 => LossKind::Absolute,
         LossName::Huber => {
-            let delta = ("huber-delta ", delta.unwrap_or(1.0));
+            let delta = ("loss delta=", delta.unwrap_or(1.0));
             LossKind::Huber { delta: checked(delta, "a finite number above zero", |d| d > 0.0)? }
         }
     })
@@ -289,10 +289,10 @@ fn weights(job: &MoleculeTrain, given: &Given) -> Result<[f64; 2], Failure> {
     let mut weights = WEIGHTS;
     for ((name, weight, key, share, share_key), to) in parts.into_iter().zip(&mut weights) {
         let weight = weight.or_else(|| given.number(key)).unwrap_or(*to);
-        let flag = format!("{name}-weight ");
+        let flag = format!("loss {name}_weight=");
         let weight = checked((&flag, weight), "a finite number of at least zero", |w| w >= 0.0)?;
         let share = share.or_else(|| given.number(share_key)).unwrap_or(1.0);
-        let flag = format!("{name}-ema ");
+        let flag = format!("loss {name}_ema=");
         // Outside of these torchmd-net takes the loss as it is; here it is a mistake.
         let range = |share: f64| share > 0.0 && share <= 1.0;
         *to = weight * checked((&flag, share), "a share above 0, at most 1", range)?;

@@ -94,7 +94,11 @@ impl<'a> Prepared<'a> {
         let elements = elements(&sets.all().collect::<Vec<_>>());
         let numbers = plan.architecture.parameters();
         let what = || format!("training {} parameters", grouped(numbers));
-        room::ensure(what, &[PARAMETER_BYTES, numbers], "choose fewer --channels or --layers")?;
+        room::ensure(
+            what,
+            &[PARAMETER_BYTES, numbers],
+            "choose fewer channels or layers by --architecture",
+        )?;
         let settings = plan.settings(job, sets.training.len());
         Ok(Self { job, plan, sets, references, elements, settings })
     }
