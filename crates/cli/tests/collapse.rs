@@ -208,7 +208,7 @@ fn optima_agree_with_minimisation() {
 fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     let w = Workshop::new();
     features(&w);
-    let args = "collapse depth --depths 2,4 --seeds 2 --steps 40 --width 8 --classes 3 --per-class 4 \
+    let args = "collapse depth --depths 2,4 --seeds 2 --steps 40 --architecture rn1:width=8 --classes 3 --per-class 4 \
                 --noise 0.8 --rate 0.01 --strength 0.01 --head-strength 0.005 --seed 4";
     let found = w.ok_json(&format!("{args} -o d.json"));
     assert_eq!(found["rows"].as_array().unwrap().len(), 4);
@@ -216,11 +216,11 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     assert_eq!(w.ok_json(&format!("{args} --threads 1"))["rows"], found["rows"]);
     assert!(w.ok("report d.json --format html").contains("Collapse over depth"));
     w.ok(&format!("{args} -o d.json --force"));
-    let few = "--depths 2 --steps 3 --width 6 --classes 2 --per-class 2";
+    let few = "--depths 2 --steps 3 --classes 2 --per-class 2";
     for other in [
-        "--architecture t22 --tokens 3 --norming before --hidden 5",
-        "--architecture rn2 --strength-rule over-depth --free-biases --norm 1.5",
-        "--architecture t12 --loss squared-error",
+        "--architecture t22:width=6,norming=before,hidden=5 --tokens 3",
+        "--architecture rn2:width=6,free_biases,norm=1.5 --strength-rule over-depth",
+        "--architecture t12:width=6 --loss squared-error",
     ] {
         let found = w.ok_json(&format!("collapse depth {few} {other}"));
         assert_eq!(found["rows"].as_array().unwrap().len(), 1, "{other}");
@@ -242,11 +242,14 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     w.fails(&args.replace("class 2", "class 9999"), 2, &["--per-class 9999", "class 0 has"]);
     w.write("one.txt", "the cat sat on the mat and the dog ran after it ".repeat(4));
     w.write("two.txt", "profits rose in the third quarter of that year ".repeat(5));
-    let args = "collapse depth --steps 3 --texts one.txt two.txt --width 8 --per-class 3";
-    let of_texts = w.ok_json(&format!("{args} --depths 2,3"));
+    let args = "collapse depth --steps 3 --texts one.txt two.txt --per-class 3";
+    let of_texts = w.ok_json(&format!("{args} --depths 2,3 --architecture rn1:width=8"));
     assert_eq!((&of_texts["examples"], &of_texts["classes"]), (&json!(6), &json!(2)));
-    assert!(w.ok(&format!("{args} --depths 2,5")).contains("NC1 through the deepest networks"));
-    let of_texts = w.ok_json(&format!("{args} --depths 2 --architecture t12 --tokens 4"));
+    assert!(
+        w.ok(&format!("{args} --depths 2,5 --architecture rn1:width=8"))
+            .contains("NC1 through the deepest networks")
+    );
+    let of_texts = w.ok_json(&format!("{args} --depths 2 --architecture t12:width=8 --tokens 4"));
     assert_eq!((&of_texts["tokens"], &of_texts["plan"]["hidden"]), (&json!(4), &json!(8)));
     w.fails(&args.replace("class 3", "class 50"), 2, &["--per-class 50", "one.txt", "5 words"]);
     w.fails(&args.replace("two.txt", ""), 2, &["one text is one class"]);
@@ -254,6 +257,9 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
         ("--depths 0", "depths of 1 or more"),
         ("--strength 0", "--strength 0"),
         ("--noise -1", "--noise"),
+        ("--architecture rn1:norm=0", "--architecture norm 0"),
+        ("--architecture rn3", "no architecture rn3"),
+        ("--architecture t11:width=4 --features all.safetensors", "leave width out"),
         ("--tokens 3", "rn1 reads single rows"),
     ] {
         w.fails(&format!("collapse depth --steps 1 {args}"), 2, &[word]);
@@ -263,8 +269,7 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
 #[test]
 fn a_depth_experiment_is_divided_over_its_networks() {
     let w = Workshop::new();
-    let line =
-        "collapse depth --depths 2,3 --seeds 2 --steps 30 --width 6 --classes 3 --per-class 3";
+    let line = "collapse depth --depths 2,3 --seeds 2 --steps 30 --architecture rn1:width=6 --classes 3 --per-class 3";
     w.ok(&format!("{line} -o whole.json"));
     for index in [2, 0, 1] {
         let said = w.ok(&format!("{line} --shard {index}/3 -o part{index}"));

@@ -66,7 +66,7 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "collapse depth --depths 2,5,9 --seeds 6 --steps 400 --width 12 -o out.json --force",
+        "collapse depth --depths 2,5,9 --seeds 6 --steps 400 --architecture rn1:width=12 -o out.json --force",
         &["out.json"],
     ),
     // As a recipe, since only then the result has no times.

@@ -83,7 +83,7 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("collapse-merge", "{sums=sums.safetensors}"),
     ("collapse-ufm", "--classes=3 --check=1"),
     ("collapse-gufm", "--classes=3 --check=1"),
-    ("collapse-depth", "--depths=2 --steps=2 --classes=2 --per-class=3 --width=4"),
+    ("collapse-depth", "--depths=2 --steps=2 --classes=2 --per-class=3 --architecture=rn1:width=4"),
     ("collapse-lm", "{model=model} --text=text.jsonl --window=32"),
     ("collapse-relate", "--measured=lm.json --sweeps=sweep"),
     (
@@ -524,10 +524,13 @@ fn what_options_make_together_is_told_in_bytes_before_it_is_made() {
             ["1048576 features", "GB of memory"],
         ),
         (
-            "collapse depth --classes 100000 --per-class 100000 --width 64",
+            "collapse depth --classes 100000 --per-class 100000 --architecture rn1:width=64",
             ["100000 examples", "GB"],
         ),
-        ("collapse depth --depths 10000 --width 1048576 --per-class 1", ["1048576", "GB"]),
+        (
+            "collapse depth --depths 10000 --architecture rn1:width=1048576 --per-class 1",
+            ["1048576", "GB"],
+        ),
         ("attribute world --stories 1000000000 -o out", ["1000000000 stories", "GB"]),
         (
             "train-net mlp:1000000,1000000 --images a-images-idx3-ubyte -o out",

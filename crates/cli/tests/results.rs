@@ -45,7 +45,7 @@ const MORE: &[&str] = &[
      --examples=0-2 -o OUT",
     "attribute lds netstore --images=a-images-idx3-ubyte --subsets=2 --steps=2 --shard=0/2 -o OUT",
     "attribute score store --query=query.jsonl --by-layer --groups=*mlp* -o OUT",
-    "collapse depth --depths=2,3 --steps=2 --classes=2 --per-class=3 --width=4 --shard=0/2 -o part",
+    "collapse depth --depths=2,3 --steps=2 --classes=2 --per-class=3 --architecture=rn1:width=4 --shard=0/2 -o part",
     "merge part --fill -o OUT",
     "collapse measure --sums=sums.safetensors",
     "collapse measure --net=net --images=a-images-idx3-ubyte -o net.json",

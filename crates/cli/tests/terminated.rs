@@ -51,7 +51,7 @@ const LONG: &[&str] = &[
     "collapse merge sums.safetensors --resamples 1000000",
     "collapse ufm --classes 100 --check 10000",
     "collapse gufm --classes 100 --check 10000",
-    "collapse depth --depths 400 --steps 1000000 --classes 10 --per-class 50 --width 64",
+    "collapse depth --depths 400 --steps 1000000 --classes 10 --per-class 50 --architecture rn1:width=64",
     "collapse lm model --text text.jsonl --window 32 --resamples 1000000",
     "flow train --data moons --architecture depth=1,hidden=4 --steps 10000000 --training batch=8 -o OUT",
     "flow eval flow --data moons --limit 2000000",

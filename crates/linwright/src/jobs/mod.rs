@@ -74,6 +74,7 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     folded::<flow::train::FlowTrainingOptions>(),
     folded::<flow::matching::VelocityOptions>(),
     folded::<flow::matching::MatchTrainingOptions>(),
+    folded::<collapse::depth::DepthNetworkOptions>(),
     folded::<molecule::train::NetworkOptions>(),
     folded::<molecule::train::LossOptions>(),
     folded::<molecule::train::StepOptions>(),

@@ -13,7 +13,7 @@ use linwright_tensor::{Mat, RngKey};
 const TOKENS: usize = 6;
 
 pub(super) fn data(job: &CollapseDepth, key: RngKey) -> Result<DepthData, Failure> {
-    let tokens = match job.architecture.is_transformer() {
+    let tokens = match job.network.architecture.is_transformer() {
         true => job.tokens.unwrap_or(TOKENS),
         false => 1,
     };
@@ -27,14 +27,14 @@ pub(super) fn data(job: &CollapseDepth, key: RngKey) -> Result<DepthData, Failur
     if !job.texts.is_empty() {
         return of_texts(job, tokens, key.fold("texts"));
     }
-    let numbers = [job.classes, job.per_class, tokens, job.width].map(|n| n as u64);
+    let numbers = [job.classes, job.per_class, tokens, job.network.width()].map(|n| n as u64);
     let what = || {
         let [classes, per_class, tokens, width] = numbers;
         format!("{classes} classes of {per_class} examples of {tokens} x {width} numbers")
     };
-    let hint = "give fewer --classes, --per-class, --tokens or a smaller --width";
+    let hint = "give fewer --classes, --per-class, --tokens or a smaller width by --architecture";
     room::ensure(what, &[&numbers[..], &[size_of::<f64>() as u64]].concat(), hint)?;
-    let CollapseDepth { classes, per_class, width, .. } = *job;
+    let (classes, per_class, width) = (job.classes, job.per_class, job.network.width());
     let sizes = DepthSizes { classes, per_class, width, tokens };
     Ok(DepthData::generated(sizes, job.noise, key.fold("data")))
 }
@@ -94,7 +94,7 @@ fn of_images(job: &CollapseDepth, tokens: usize, key: RngKey) -> Result<DepthDat
 /// residual networks the sum of the words, as long as one.
 fn of_texts(job: &CollapseDepth, tokens: usize, key: RngKey) -> Result<DepthData, Failure> {
     let words = if tokens > 1 { tokens - 1 } else { TOKENS - 1 };
-    let width = job.width;
+    let width = job.network.width();
     let (mut x, mut labels) = (Vec::new(), Vec::new());
     let vector = |word: &str| key.fold("word").fold(word).stream().normals(width, 1.0);
     for (class, path) in job.texts.iter().enumerate() {

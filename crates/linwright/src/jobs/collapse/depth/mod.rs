@@ -6,7 +6,9 @@ mod run;
 
 use self::result::CollapseOverDepth;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{
+    Division, Failure, Folded, Folding, Job, Outcome, OutputPath, Session, bounds, catalogue,
+};
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use linwright_report::ReportKind;
@@ -14,14 +16,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Width of the networks, unless it is given.
+const WIDTH: usize = 32;
+
 /// Collapse of reference networks over depths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CollapseDepth {
-    /// Residual networks of one or two maps for each block, or transformers: with one map in
-    /// attention and MLP, with two in the MLP, with two in both.
-    #[schemars(with = "Names<Architecture>")]
-    pub architecture: Architecture,
+    /// The networks.
+    #[serde(flatten, with = "Folding::<DepthNetworkOptions>")]
+    pub network: DepthNetworkOptions,
     /// Depths: blocks, and the head.
     #[schemars(extend("x-value" = "L"))]
     #[schemars(inner(range(min = 0, max = bounds::DEPTH)))]
@@ -40,21 +44,9 @@ pub struct CollapseDepth {
     #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub head_strength: Option<f64>,
-    /// Do not penalise biases.
-    pub free_biases: bool,
     /// Loss of the logits.
     #[schemars(with = "Names<Fit>")]
     pub loss: Fit,
-    /// LayerNorm after the residual sum or before each map.
-    #[schemars(with = "Names<Norming>")]
-    pub norming: Norming,
-    /// Length of normalised features [default: the root of the width].
-    #[schemars(extend("x-value" = "R", "x-hyphen" = true))]
-    #[schemars(range(min = 0.0, max = bounds::SCALE))]
-    pub norm: Option<f64>,
-    /// Width between two maps [default: the width].
-    #[schemars(range(min = 1, max = bounds::FEATURES))]
-    pub hidden: Option<usize>,
     /// Number of updates of each network, with all examples.
     #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
@@ -64,12 +56,12 @@ pub struct CollapseDepth {
     pub rate: f64,
     /// A safetensors file with `features` and `labels` as inputs, instead of generated inputs.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
-    #[schemars(extend("x-conflicts" = ["classes", "per_class", "width", "noise"]))]
+    #[schemars(extend("x-conflicts" = ["classes", "per_class", "noise"]))]
     pub features: Option<PathBuf>,
     /// Images as inputs, --per-class of each class, drawn: an idx or npy file, binary records of
     /// CIFAR, or a folder with a sub-folder of PNG files for each class.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
-    #[schemars(extend("x-conflicts" = ["features", "classes", "width", "noise"]))]
+    #[schemars(extend("x-conflicts" = ["features", "classes", "noise"]))]
     pub images: Option<PathBuf>,
     /// Their labels [default: the file beside one called ..images-idx3.., or in the images].
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["images"]))]
@@ -88,9 +80,6 @@ pub struct CollapseDepth {
     /// Generated or drawn examples of each class.
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub per_class: usize,
-    /// Width of generated inputs and of words, and so of the networks.
-    #[schemars(range(min = 2, max = bounds::FEATURES), extend("x-value" = "D"))]
-    pub width: usize,
     /// Deviation of generated examples from their centre.
     #[schemars(extend("x-hyphen" = true))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
@@ -110,20 +99,69 @@ pub struct CollapseDepth {
     pub force: bool,
 }
 
-impl Default for CollapseDepth {
+/// The networks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DepthNetworkOptions {
+    /// What the networks are.
+    #[schemars(with = "Names<Architecture>")]
+    pub architecture: Architecture,
+    /// Width of generated inputs and of words, and so of the networks [default: 32].
+    #[schemars(range(min = 2, max = bounds::FEATURES))]
+    pub width: Option<usize>,
+    /// Width between two maps [default: the width].
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
+    pub hidden: Option<usize>,
+    /// LayerNorm after the residual sum or before each map.
+    #[schemars(with = "Names<Norming>")]
+    pub norming: Norming,
+    /// Length of normalised features [default: the root of the width].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub norm: Option<f64>,
+    /// Do not penalise biases.
+    pub free_biases: bool,
+}
+
+impl Default for DepthNetworkOptions {
     fn default() -> Self {
         Self {
             architecture: Architecture::Rn1,
+            width: None,
+            hidden: None,
+            norming: Norming::After,
+            norm: None,
+            free_biases: false,
+        }
+    }
+}
+
+impl DepthNetworkOptions {
+    /// Width of generated inputs and of words.
+    fn width(&self) -> usize {
+        self.width.unwrap_or(WIDTH)
+    }
+}
+
+impl Folded for DepthNetworkOptions {
+    const NAME: &'static str = "depth_architecture";
+    const OPTION: &'static str = "architecture";
+    const HELP: &'static str = "Residual networks of one or two maps for each block, or transformers: with one map in \
+        attention and MLP, with two in the MLP, with two in both. With their shape: `rn2:width=24,norm=1`.";
+    const NAMED_BY: Option<&'static str> = Some("architecture");
+
+    catalogue!(DepthNetworkOptions);
+}
+
+impl Default for CollapseDepth {
+    fn default() -> Self {
+        Self {
+            network: DepthNetworkOptions::default(),
             depths: vec![2, 3, 5, 8, 13, 21, 34],
             seeds: 1,
             strength: 0.005,
             strength_rule: StrengthRule::Constant,
             head_strength: None,
-            free_biases: false,
             loss: Fit::CrossEntropy,
-            norming: Norming::After,
-            norm: None,
-            hidden: None,
             steps: 1200,
             rate: 0.005,
             features: None,
@@ -133,7 +171,6 @@ impl Default for CollapseDepth {
             texts: Vec::new(),
             classes: 4,
             per_class: 15,
-            width: 32,
             noise: 1.0,
             tokens: None,
             seed: 0,

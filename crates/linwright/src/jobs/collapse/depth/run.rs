@@ -54,17 +54,17 @@ struct Work {
 
 fn plan(job: &CollapseDepth, width: usize) -> DepthPlan {
     DepthPlan {
-        architecture: job.architecture,
+        architecture: job.network.architecture,
         depths: job.depths.clone(),
         seeds: job.seeds,
         strength: job.strength,
         rule: job.strength_rule,
         head_strength: job.head_strength,
-        biases: !job.free_biases,
+        biases: !job.network.free_biases,
         fit: job.loss,
-        norming: job.norming,
-        norm: job.norm.unwrap_or((width as f64).sqrt()),
-        hidden: job.hidden.unwrap_or(width),
+        norming: job.network.norming,
+        norm: job.network.norm.unwrap_or((width as f64).sqrt()),
+        hidden: job.network.hidden.unwrap_or(width),
         training: TrainingOptions { steps: job.steps, rate: job.rate, ..Default::default() },
     }
 }
@@ -130,7 +130,7 @@ fn check(job: &CollapseDepth) -> Result<(), Failure> {
         ("--strength", Some(job.strength)),
         ("--head-strength", job.head_strength),
         ("--rate", Some(job.rate)),
-        ("--norm", job.norm),
+        ("--architecture norm", job.network.norm),
     ];
     for (name, value) in positive {
         if let Some(value) = value.filter(|value| !(*value > 0.0 && value.is_finite())) {
@@ -144,10 +144,14 @@ fn check(job: &CollapseDepth) -> Result<(), Failure> {
     if job.depths.is_empty() || job.depths.contains(&0) {
         return Err(Failure::usage("--depths: expected depths of 1 or more, such as 2,5,13"));
     }
-    if job.tokens.is_some_and(|tokens| tokens > 1) && !job.architecture.is_transformer() {
-        let name = job.architecture.name();
+    if job.tokens.is_some_and(|tokens| tokens > 1) && !job.network.architecture.is_transformer() {
+        let name = job.network.architecture.name();
         return Err(Failure::usage(format!("--tokens: {name} reads single rows"))
             .hint("give --architecture t11, t12 or t22"));
+    }
+    if job.network.width.is_some() && (job.features.is_some() || job.images.is_some()) {
+        return Err(Failure::usage("--architecture: width is that of --features or --images")
+            .hint("leave width out"));
     }
     match job.texts.len() {
         1 => Err(Failure::usage("--texts: one text is one class").hint("give two or more")),
