@@ -78,7 +78,7 @@ fn names_and_units_of_labels_are_chosen() {
     potential(&w);
     let eval =
         |more: &str| w.ok_json(&format!("molecule eval potential.ckpt a.xyz --exact {more}"));
-    let (reference, own) = (eval(""), eval("--energy-key energy --forces-key REF_forces"));
+    let (reference, own) = (eval(""), eval("--keys energy=energy,forces=REF_forces"));
     assert_eq!(number(&reference, "force_mae"), number(&own, "force_mae"));
     let away =
         number(&reference, "energy_mae_per_structure") - number(&own, "energy_mae_per_structure");
@@ -88,7 +88,7 @@ fn names_and_units_of_labels_are_chosen() {
     // 23 kcal/mol are one eV, and the labels are small.
     assert!(number(&other, "energy_mae") > 5.0 * number(&own, "energy_mae"));
     // Keys that no frame has: errors of nothing are null.
-    let none = eval("--energy-key E --forces-key F");
+    let none = eval("--keys energy=E,forces=F");
     assert!(none["energy_mae"].is_null() && none["force_mae"].is_null());
 }
 
@@ -308,8 +308,8 @@ fn a_potential_is_compressed_saved_and_judged_by_the_errors_of_its_forces() {
     let w = Workshop::new();
     waters(&w);
     let command = "molecule compress potential.ckpt --keep 0.5 --calibration waters.xyz --test waters.xyz \
-                   --num-structures 8 --seed 3 --roles mixing --units eV,A --forces-key forces \
-                   --energy-key energy";
+                   --num-structures 8 --seed 3 --roles mixing --units eV,A \
+                   --keys forces=forces,energy=energy";
     let done = w.ok_json(&format!("{command} -o half"));
     let parameters = &done["parameters"];
     assert_eq!(
@@ -416,11 +416,11 @@ fn a_compressed_potential_is_trained_as_a_whole() {
     let blind = "molecule compress potential.ckpt --method svd --keep 0.5 --recover 2 -o no";
     w.fails(blind, 2, &["--recover", "--calibration"]);
     w.fails(&format!("{command} --recover 2 --recover-rate 0 -o no"), 2, &["--recover-rate 0"]);
-    let unread = "molecule compress potential.ckpt --method svd --keep 0.5 --energy-key E -o no";
-    w.fails(unread, 2, &["--energy-key", "--test", "--recover"]);
+    let unread = "molecule compress potential.ckpt --method svd --keep 0.5 --keys energy=E -o no";
+    w.fails(unread, 2, &["--keys", "--test", "--recover"]);
     let other =
         "molecule compress potential.ckpt --keep 0.5 --recover 2 --calibration bare.xyz -o no";
-    w.fails(&format!("{other} --energy-key E"), 1, &["--recover", "structure 0", "no energy"]);
+    w.fails(&format!("{other} --keys energy=E"), 1, &["--recover", "structure 0", "no energy"]);
 }
 
 #[test]

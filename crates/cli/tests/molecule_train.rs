@@ -63,8 +63,8 @@ fn a_potential_is_trained_tested_and_opened_by_the_other_commands() {
         "{SMALL},validate_every=20,average=0.9,patience=1000,clip=10,warmup=5,weight_decay=0.0001,\
          schedule=plateau --validation 8 --test test.xyz --epochs 60 --seed 3 \
          --loss huber:delta=0.5,energy_weight=0.5,energy_ema=0.1,force_weight=1,force_ema=1 \
-         --references least-squares --units eV,A --energy-key energy \
-         --forces-key forces -o p"
+         --references least-squares --units eV,A \
+         --keys energy=energy,forces=forces -o p"
     );
     let said = w.ok_json(&command);
     let found = w.json("p/results.json");

@@ -75,6 +75,7 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     folded::<flow::matching::VelocityOptions>(),
     folded::<flow::matching::MatchTrainingOptions>(),
     folded::<collapse::depth::DepthNetworkOptions>(),
+    folded::<molecule::labels::LabelOptions>(),
     folded::<molecule::train::NetworkOptions>(),
     folded::<molecule::train::LossOptions>(),
     folded::<molecule::train::StepOptions>(),

@@ -6,6 +6,7 @@ pub(crate) mod compress;
 pub(crate) mod convert;
 pub(crate) mod eval;
 pub(crate) mod info;
+pub(crate) mod labels;
 pub(crate) mod md;
 pub(crate) mod potential;
 pub(crate) mod relax;

@@ -4,7 +4,10 @@ mod result;
 
 use self::result::PotentialCompared;
 use crate::jobs::comparison::{self, Comparing, ComparisonOptions};
-use crate::jobs::kit::{Division, Failure, FailureKind, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{
+    Division, Failure, FailureKind, Folding, Job, Outcome, OutputPath, Session, bounds,
+};
+use crate::jobs::molecule::labels::LabelOptions;
 use linwright_report::ReportKind;
 use linwright_run::Monitor;
 use linwright_study::recipe::{StructureCalibration, StructureEvaluation};
@@ -33,12 +36,9 @@ pub struct MoleculeCompare {
     /// Units of the structures, such as `kcal/mol,A` [default: those of the model].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,
-    /// Name of the energy in --test [default: REF_energy, energy and others, in this order].
-    #[schemars(extend("x-value" = "NAME"))]
-    pub energy_key: Option<String>,
-    /// Name of the forces in --test [default: REF_forces, forces and others, in this order].
-    #[schemars(extend("x-value" = "NAME"))]
-    pub forces_key: Option<String>,
+    /// Names of energies and forces.
+    #[serde(flatten, with = "Folding::<LabelOptions>")]
+    pub labels: LabelOptions,
     /// What is compared.
     #[serde(flatten)]
     pub comparison: ComparisonOptions,
@@ -55,8 +55,7 @@ impl Default for MoleculeCompare {
             num_structures: 200,
             test: PathBuf::new(),
             units: None,
-            energy_key: None,
-            forces_key: None,
+            labels: LabelOptions::default(),
             comparison: ComparisonOptions::default(),
             output: None,
         }
@@ -119,8 +118,8 @@ impl MoleculeCompare {
             structures: self.test.clone(),
             examples: None,
             units: self.units.clone(),
-            energy_key: self.energy_key.clone(),
-            forces_key: self.forces_key.clone(),
+            energy_key: self.labels.energy.clone(),
+            forces_key: self.labels.forces.clone(),
         }
     }
 }

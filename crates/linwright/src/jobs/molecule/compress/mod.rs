@@ -6,7 +6,10 @@ mod result;
 mod run;
 
 use self::result::{CompressionPlanned, PotentialCompressed};
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, SizeText, TermOf, bounds};
+use crate::jobs::kit::{
+    Failure, Folding, Job, Outcome, OutputPath, Session, SizeText, TermOf, bounds,
+};
+use crate::jobs::molecule::labels::LabelOptions;
 use linwright_report::ReportKind;
 pub(crate) use plan::SlotMethods;
 use schemars::JsonSchema;
@@ -71,12 +74,9 @@ pub struct MoleculeCompress {
     /// Units of the structures, such as `kcal/mol,A` [default: those of the model].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,
-    /// Name of the energy in the files [default: REF_energy, energy and others, in this order].
-    #[schemars(extend("x-value" = "NAME"))]
-    pub energy_key: Option<String>,
-    /// Name of the forces in the files [default: REF_forces, forces and others, in this order].
-    #[schemars(extend("x-value" = "NAME"))]
-    pub forces_key: Option<String>,
+    /// Names of energies and forces.
+    #[serde(flatten, with = "Folding::<LabelOptions>")]
+    pub labels: LabelOptions,
     /// Seed of random initial parameters and of the choice of structures.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
@@ -107,8 +107,7 @@ impl Default for MoleculeCompress {
             recover_rate: None,
             test: None,
             units: None,
-            energy_key: None,
-            forces_key: None,
+            labels: LabelOptions::default(),
             seed: 0,
             output: OutputPath::default(),
             force: false,

@@ -3,6 +3,7 @@
 use super::MoleculeCompress;
 use crate::jobs::kit::training::{Forward, advised};
 use crate::jobs::kit::{Failure, JobError, Session};
+use crate::jobs::molecule::labels::LabelOptions;
 use linwright_molecule::Structure;
 use linwright_molecule::tensornet::TensorNet;
 use linwright_molecule::training::{LossKind, TensorNetTraining, TrainingPlan};
@@ -57,12 +58,10 @@ pub(super) fn check(job: &MoleculeCompress) -> Result<(), JobError> {
         return Err(JobError::new("--recover trains on energies and forces of structures")
             .hint("give --calibration FILE.xyz"));
     }
-    let names_labels = job.energy_key.is_some() || job.forces_key.is_some();
+    let names_labels = job.labels != LabelOptions::default();
     if names_labels && job.recover.is_none() && job.test.is_none() {
-        return Err(JobError::new(
-            "--energy-key and --forces-key: no energies and forces are read",
-        )
-        .hint("they go with --test FILE.xyz or --recover STEPS"));
+        return Err(JobError::new("--keys: no energies and forces are read")
+            .hint("they go with --test FILE.xyz or --recover STEPS"));
     }
     match job.recover_rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
         Some(rate) => Err(JobError::new(format!(

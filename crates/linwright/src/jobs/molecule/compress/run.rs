@@ -10,7 +10,7 @@ use linwright_compress::pipeline::{Context, Edited, apply};
 use linwright_compress::{FitTo, Plan, Rates};
 use linwright_evaluate::{ParameterCounts, TaskResult};
 use linwright_molecule::tensornet::TensorNet;
-use linwright_molecule::{LabelKeys, MoleculeModel, Structure, StructureBatches, Units};
+use linwright_molecule::{MoleculeModel, Structure, StructureBatches, Units};
 use linwright_ops::{Examples, SiteId};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -105,7 +105,7 @@ impl Data {
         let (mut data, mut fitted) = (Self::none(), Vec::new());
         let StudiedPotential { model, network, .. } = potential;
         if let Some(path) = &job.calibration {
-            let source = StructureSource { path, examples: None, units, keys: keys(job) };
+            let source = StructureSource { path, examples: None, units, keys: job.labels.keys() };
             let read = open_structures("--calibration", &source, model).map_err(of_options)?;
             let options = calibration(job, path);
             let batches = calibration_batches("--calibration", &read, &options, network, job.seed);
@@ -118,7 +118,7 @@ impl Data {
             fitted = read.all;
         }
         if let Some(path) = &job.test {
-            let source = StructureSource { path, examples: None, units, keys: keys(job) };
+            let source = StructureSource { path, examples: None, units, keys: job.labels.keys() };
             let read = open_structures("--test", &source, model).map_err(of_options)?;
             data.notes.extend(common_note(&fitted, &read.all));
             data.scored_sha256 = Some(read.sha256.clone());
@@ -156,17 +156,6 @@ impl Data {
 
 fn calibration(job: &MoleculeCompress, path: &Path) -> StructureCalibration {
     StructureCalibration { sample: Some(job.num_structures), ..StructureCalibration::new(path) }
-}
-
-fn keys(job: &MoleculeCompress) -> LabelKeys {
-    let mut keys = LabelKeys::default();
-    if let Some(name) = &job.energy_key {
-        keys = keys.with_energy(name);
-    }
-    if let Some(name) = &job.forces_key {
-        keys = keys.with_forces(name);
-    }
-    keys
 }
 
 /// An edited potential with its errors.

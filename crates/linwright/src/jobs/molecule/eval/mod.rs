@@ -3,7 +3,8 @@
 mod result;
 
 use self::result::PotentialErrors;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
+use crate::jobs::kit::{Failure, Folding, Job, Outcome, OutputPath, Session, bounds, outputs};
+use crate::jobs::molecule::labels::LabelOptions;
 use crate::jobs::molecule::potential::{
     check_structure, is_structures, no_structures, open_ensemble, potential_of, told_units,
 };
@@ -32,12 +33,9 @@ pub struct MoleculeEval {
     /// Units of the structures, such as `kcal/mol,A` [default: those of the model].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,
-    /// Name of the energy in the file [default: REF_energy, energy and others, in this order].
-    #[schemars(extend("x-value" = "NAME"))]
-    pub energy_key: Option<String>,
-    /// Name of the forces in the file [default: REF_forces, forces and others, in this order].
-    #[schemars(extend("x-value" = "NAME"))]
-    pub forces_key: Option<String>,
+    /// Names of energies and forces.
+    #[serde(flatten, with = "Folding::<LabelOptions>")]
+    pub labels: LabelOptions,
     /// Compute in double precision, without tables of radial filters.
     pub exact: bool,
     /// Further models of an ensemble: its mean and standard deviation are predicted.
@@ -112,7 +110,7 @@ impl MoleculeEval {
     ) -> Result<(PredictionErrors, Vec<u8>), Failure> {
         let units = told.unwrap_or(model.units());
         let mut predictor = self.predictor(model)?;
-        let mut reader = XyzReader::open(Path::new(&self.structures), self.keys())?;
+        let mut reader = XyzReader::open(Path::new(&self.structures), self.labels.keys())?;
         let (mut errors, mut writer) = (PredictionErrors::default(), XyzWriter::new(Vec::new()));
         let mut without_volume = 0;
         session.step("evaluating");
@@ -167,17 +165,6 @@ impl MoleculeEval {
             return Ok(Predictor::Property(model));
         }
         Ok(Predictor::Energy(potential_of(model, self.exact)?))
-    }
-
-    fn keys(&self) -> LabelKeys {
-        let mut keys = LabelKeys::default();
-        if let Some(name) = &self.energy_key {
-            keys = keys.with_energy(name);
-        }
-        if let Some(name) = &self.forces_key {
-            keys = keys.with_forces(name);
-        }
-        keys
     }
 }
 

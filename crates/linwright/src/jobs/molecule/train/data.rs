@@ -79,7 +79,7 @@ impl Sets {
         session: &Session<'_>,
     ) -> Result<Self, Failure> {
         let told = job.sets.units.is_some().then_some(plan.units.0);
-        let files = Files { keys: keys(job), units: plan.units, told };
+        let files = Files { keys: job.sets.labels.keys(), units: plan.units, told };
         let needs_forces = plan.weights[1] > 0.0;
         let Numbered { all, mut isolated } = files.labelled(&job.data, needs_forces, session)?;
         let (split, beside) = division(job, plan, &all, isolated.len(), session)?;
@@ -199,17 +199,6 @@ fn division(
     })
 }
 
-fn keys(job: &MoleculeTrain) -> LabelKeys {
-    let mut keys = LabelKeys::default();
-    if let Some(name) = &job.sets.energy_key {
-        keys = keys.with_energy(name);
-    }
-    if let Some(name) = &job.sets.forces_key {
-        keys = keys.with_forces(name);
-    }
-    keys
-}
-
 struct Files {
     keys: LabelKeys,
     /// Units of the files, unless they declare others, and of the potential.
@@ -254,8 +243,8 @@ impl Files {
                 shown(&path.display().to_string())
             );
             return Err(Failure::general(told).hint(match missing {
-                "energy" => "name the energies of the file by --energy-key",
-                _ => "name the forces of the file by --forces-key, or give --loss NAME:force_weight=0",
+                "energy" => "name the energies of the file by --keys energy=NAME",
+                _ => "name the forces of the file by --keys forces=NAME, or give --loss NAME:force_weight=0",
             }));
         }
         Ok(found)

@@ -11,6 +11,7 @@ use crate::jobs::kit::named::named;
 use crate::jobs::kit::{
     Failure, Folded, Folding, Job, Outcome, OutputPath, Session, StatePath, bounds, catalogue,
 };
+use crate::jobs::molecule::labels::LabelOptions;
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,12 +94,9 @@ pub struct SetOptions {
     /// Units of the structures, such as `kcal/mol,A` [default: eV,A].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,
-    /// Name of the energy in the files [default: REF_energy, energy and others, in this order].
-    #[schemars(extend("x-value" = "NAME"))]
-    pub energy_key: Option<String>,
-    /// Name of the forces in the files [default: REF_forces, forces and others, in this order].
-    #[schemars(extend("x-value" = "NAME"))]
-    pub forces_key: Option<String>,
+    /// Names of energies and forces.
+    #[serde(flatten, with = "Folding::<LabelOptions>")]
+    pub labels: LabelOptions,
 }
 
 /// Size of the network.
