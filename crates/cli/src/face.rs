@@ -13,7 +13,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
 use linwright::jobs::{
-    AnyJob, Field, GROUPS, JobError, Kind, Name, Options, VERBS, Verb, fields, flag_of, read,
+    AnyJob, Field, GROUPS, JobError, Kind, Name, OTHERS, Options, VERBS, Verb, fields, flag_of,
+    read,
 };
 use serde_json::{Map, Value};
 use std::ops::{Deref, RangeInclusive};
@@ -115,6 +116,11 @@ pub(crate) fn verb_of(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatche
 /// What became of a flag that the command had; `given` begins with words of a command, after values
 /// of flags of all commands.
 pub(crate) fn renamed(given: &[String], flag: &str) -> Option<String> {
+    if let Some((words, fields)) = OTHERS.iter().find(|(words, _)| given.iter().any(|w| w == words))
+    {
+        let has = |key: &str| fields().iter().any(|field| field.key == key);
+        return linwright::jobs::renamed(words, flag, &has);
+    }
     let verb = given.iter().enumerate().find_map(|(place, word)| {
         let next = given.get(place + 1).map_or("", String::as_str);
         let is_called = |verb: &&Verb| {
@@ -257,13 +263,18 @@ mod tests {
 
     /// A term with an option.
     fn term(catalogue: &Catalogue) -> String {
-        let with_number = catalogue.entries.iter().rev().find_map(|entry| {
-            let is_number = |key: &&Key| matches!(key.kind, ValueKind::Integer { .. });
-            let key = &entry.keys.iter().find(is_number)?.name;
-            let before = if entry.name.is_empty() { "" } else { ":" };
-            Some(format!("{}{before}{key}=3", entry.name))
-        });
-        with_number.unwrap()
+        let with = |is_it: &dyn Fn(&ValueKind) -> bool, value: &str| {
+            catalogue.entries.iter().rev().find_map(|entry| {
+                let key = &entry.keys.iter().find(|key: &&Key| is_it(&key.kind))?.name;
+                let before = if entry.name.is_empty() { "" } else { ":" };
+                Some(format!("{}{before}{key}={value}", entry.name))
+            })
+        };
+        let is_integer = |kind: &ValueKind| matches!(kind, ValueKind::Integer { .. });
+        let is_number = |kind: &ValueKind| matches!(kind, ValueKind::Number { .. });
+        let is_text = |kind: &ValueKind| matches!(kind, ValueKind::Text);
+        let term = with(&is_integer, "3").or_else(|| with(&is_number, "0.5"));
+        term.or_else(|| with(&is_text, "a")).unwrap()
     }
 
     fn parsed(verb: &Verb, arguments: &[String]) -> Result<Box<dyn AnyJob>, Error> {

@@ -362,7 +362,7 @@ fn chats_go_through_the_template() {
 #[test]
 fn the_model_is_listed_and_one_connection_serves_many_requests() {
     let w = Workshop::new();
-    let server = Server::start(&w, "model --host 127.0.0.1 --max-tokens 64 --max-waiting 8");
+    let server = Server::start(&w, "model --host 127.0.0.1 --limits tokens=64,waiting=8");
     assert_eq!(server.get("/health").json()["status"], "ok");
     let listed = server.get("/v1/models?limit=3").json();
     let model = &listed["data"][0];

@@ -19,7 +19,7 @@ fn is_alive(server: &Server) {
 #[test]
 fn fields_without_sense_are_named_with_what_was_expected() {
     let w = Workshop::new();
-    let server = Server::start(&w, "model --max-tokens 100");
+    let server = Server::start(&w, "model --limits tokens=100");
     let prompt = |more: Value| {
         let mut request = json!({ "prompt": "hello" });
         request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -90,7 +90,7 @@ fn fields_without_sense_are_named_with_what_was_expected() {
 #[test]
 fn bodies_and_heads_without_sense_have_a_status_each() {
     let w = Workshop::new();
-    let server = Server::start(&w, "model --max-body 2000");
+    let server = Server::start(&w, "model --limits body=2000");
     for body in ["{", "", "nonsense", "{\"prompt\": \"a\"} {", "{\"prompt\": \"\\ud800\"}"] {
         let message = server.post(COMPLETIONS, body).error(400);
         assert!(message.contains("not JSON") && message.contains("line 1"), "{message}");
@@ -113,7 +113,7 @@ fn bodies_and_heads_without_sense_have_a_status_each() {
             415,
             "application/json",
         ),
-        (post(COMPLETIONS, &"x".repeat(3000)), 413, "--max-body"),
+        (post(COMPLETIONS, &"x".repeat(3000)), 413, "--limits body"),
         (
             format!(
                 "POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\n{json}Content-Length: 99999999999\r\n\r\n"
@@ -234,7 +234,7 @@ fn what_is_computed_for_a_client_ends_when_it_leaves() {
 #[test]
 fn a_body_far_beyond_the_bound_is_refused_while_it_comes() {
     let w = Workshop::new();
-    let server = Server::start(&w, "model --max-body 1000");
+    let server = Server::start(&w, "model --limits body=1000");
     let mut stream = server.connect();
     let head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
                 Content-Length: 5000000\r\n\r\n";
@@ -249,7 +249,7 @@ fn a_body_far_beyond_the_bound_is_refused_while_it_comes() {
 #[test]
 fn slow_clients_are_told_so_and_hold_nobody_up() {
     let w = Workshop::new();
-    let server = Server::start(&w, "model --timeout 0.5");
+    let server = Server::start(&w, "model --limits timeout=0.5");
     let began = Instant::now();
     let mut head = server.connect();
     head.write_all(b"POST /v1/compl").unwrap();
@@ -309,7 +309,7 @@ fn who_leaves_in_the_middle_leaves_no_trace() {
 #[test]
 fn beyond_the_most_connections_clients_are_told_to_come_again() {
     let w = Workshop::new();
-    let server = Server::start(&w, "model --max-connections 2");
+    let server = Server::start(&w, "model --limits connections=2");
     let health = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
     let open: Vec<_> = (0..2)
         .map(|_| {
@@ -377,8 +377,9 @@ fn what_cannot_be_served_is_said_before_anything_listens() {
     w.fails(&format!("serve model --port {port}"), 1, &["cannot listen", "--port"]);
     w.fails("serve nowhere --port 0", 1, &["nowhere"]);
     w.fails("serve model --host somewhere", 2, &["--host"]);
-    w.fails("serve model --timeout 0", 2, &["seconds from 0.01"]);
-    w.fails("serve model --max-connections 0", 2, &["--max-connections"]);
+    w.fails("serve model --limits timeout=0", 2, &["timeout is 0", "from 0.01 to 86400"]);
+    w.fails("serve model --timeout 5", 2, &["was renamed: --limits timeout=VALUE"]);
+    w.fails("serve model --limits connections=0", 2, &["--limits", "connections is 0"]);
     std::fs::remove_file(w.path("model/tokenizer.json")).unwrap();
     w.fails("serve model --port 0", 1, &["no tokenizer"]);
 }

@@ -40,6 +40,7 @@ pub use language::form::SavedForm;
 pub use language::generate::{Continuation, Continuations, Finish, Generate, Prompted};
 pub use language::precision::PrecisionOptions;
 pub use language::sampling::{SamplingOptions, Writer, end_tokens};
+pub use language::serving::{ServeLimits, ServeOptions};
 pub use language::slots::{RoleName, SlotOptions};
 pub use molecule::md::MdEnsemble;
 pub use nets::images::ImageOptions;
@@ -57,6 +58,9 @@ macro_rules! jobs {
 /// Jobs that no recipe holds, since they write no file: their command streams what they find.
 pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 
+/// Commands without a job whose options are those of a type, by their words.
+pub static OTHERS: &[(&str, fn() -> Vec<Field>)] = &[("serve", kit::fields::<ServeOptions>)];
+
 /// A name that schemas have for a catalogue of terms, and the catalogue.
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
@@ -69,6 +73,7 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     folded::<EvaluationOptions>(),
     folded::<language::train_lm::ModelOptions>(),
     folded::<language::train_lm::TrainingOptions>(),
+    folded::<ServeLimits>(),
     folded::<nets::train::NetTrainingOptions>(),
     folded::<flow::train::FlowNetworkOptions>(),
     folded::<flow::train::FlowTrainingOptions>(),

@@ -118,7 +118,7 @@ impl<'a> Link<'a> {
                 413,
                 format!(
                     "the body has {length} bytes, at most {most} are accepted; split the request, or start \
-                 the server with a larger --max-body"
+                 the server with a larger --limits body=BYTES"
                 ),
             ));
         };

@@ -20,12 +20,11 @@ use crate::failure::Failure;
 use crate::interrupt;
 use answer::TokenTexts;
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use error::ApiError;
 use http::{Limits, Link};
 use linwright::evaluate::Bos;
 use linwright::jobs::source::open_model_as;
-use linwright::jobs::{BatchSize, ChatTemplateOptions, PrecisionOptions, end_tokens};
+use linwright::jobs::{BatchSize, ChatTemplateOptions, PrecisionOptions, ServeOptions, end_tokens};
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
@@ -75,25 +74,8 @@ pub(crate) struct ServeArgs {
     /// Name of the model in requests [default: MODEL as given].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Largest request body, in bytes.
-    #[arg(long, alias = "max_body", value_name = "BYTES", default_value_t = 4 << 20,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
-    max_body: usize,
-    /// Largest number of new tokens per choice.
-    #[arg(long, alias = "max_tokens", value_name = "COUNT", default_value_t = 4096,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 20))]
-    max_tokens: usize,
-    /// Largest number of open connections.
-    #[arg(long, alias = "max_connections", value_name = "COUNT", default_value_t = 64,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
-    max_connections: usize,
-    /// Largest number of requests that wait for the model.
-    #[arg(long, alias = "max_waiting", value_name = "COUNT", default_value_t = 64,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
-    max_waiting: usize,
-    /// Time limit for receiving a request and for sending a piece of a response, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
-    timeout: Duration,
+    #[command(flatten)]
+    options: Face<ServeOptions>,
     /// Batch size in thousands of tokens, over all running requests; `auto` is 4.
     #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = BatchSize::from_str)]
     batch_size: BatchSize,
@@ -104,12 +86,6 @@ pub(crate) struct ServeArgs {
     template: Face<ChatTemplateOptions>,
     #[command(flatten)]
     precision: Face<PrecisionOptions>,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
-    let seconds = seconds.ok_or("expected seconds from 0.01 to 86400")?;
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// State shared by all connections.
@@ -199,10 +175,10 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
         end_tokens: end_tokens(own, &loaded, &tokenizer),
         bos: args.bos,
         template: &args.template,
-        most_tokens: args.max_tokens,
+        most_tokens: args.options.limits.tokens,
         name: args.name.as_deref().unwrap_or(&args.model),
         created: now(),
-        queue: Queue::new(args.max_waiting),
+        queue: Queue::new(args.options.limits.waiting),
         requests: AtomicU64::new(0),
         connections: AtomicUsize::new(0),
         reading: Mutex::default(),
@@ -244,7 +220,8 @@ fn announce(server: &Server<'_>, address: SocketAddr, shared: &Shared) -> Result
 
 /// Accepts connections until the server should stop, then waits for the running requests.
 fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Result<(), Failure> {
-    let limits = Limits { body: args.max_body, timeout: args.timeout };
+    let most = &args.options.limits;
+    let limits = Limits { body: most.body, timeout: most.timeout() };
     let own = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
     let thread = |error| Failure::io("cannot start a thread", &error);
     std::thread::scope(|scope| {
@@ -274,7 +251,7 @@ fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Resu
         while !server.stop.is_asked() {
             match listener.accept() {
                 Ok(_) if server.stop.is_asked() => {}
-                Ok((stream, _)) => welcome(server, scope, stream, limits, args.max_connections),
+                Ok((stream, _)) => welcome(server, scope, stream, limits, most.connections),
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }

@@ -86,16 +86,29 @@ pub(super) fn typed(new: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::{VERBS, Verb};
+    use crate::jobs::kit::Field;
+    use crate::jobs::{OTHERS, VERBS, Verb};
 
     fn has(verb: &Verb, key: &str) -> bool {
         (verb.fields)().iter().any(|field| field.is_called(key))
+    }
+
+    /// Checks an old name of a command that is not a job.
+    fn check_other(fields: &[Field], old: &str, words: &str, flag: &str) {
+        let has = |key: &str| fields.iter().any(|field| field.is_called(key));
+        let new = RENAMED.options[old].as_deref();
+        assert!(!has(&key_of(flag)) && new.is_none_or(|new| has(&key_of(new))), "{old}");
+        assert!(renamed(words, flag, &has).is_some(), "{old}");
     }
 
     #[test]
     fn every_old_name_is_gone_and_leads_to_an_option_that_exists() {
         for (old, new) in &RENAMED.options {
             let (words, flag) = old.rsplit_once(' ').unwrap_or(("", old));
+            if let Some((_, fields)) = OTHERS.iter().find(|(name, _)| *name == words) {
+                check_other(&fields(), old, words, flag);
+                continue;
+            }
             let named = |verb: &&Verb| words.is_empty() || verb.words() == words;
             let mut of: Vec<&Verb> = VERBS.iter().filter(named).collect();
             assert!(!of.is_empty(), "{old}: no such command");

@@ -24,6 +24,7 @@ pub(crate) mod prune;
 pub(crate) mod sampling;
 pub(crate) mod saving;
 pub(crate) mod search;
+pub(crate) mod serving;
 pub(crate) mod slots;
 pub(crate) mod sweep;
 pub(crate) mod tasks;
