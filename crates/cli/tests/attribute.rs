@@ -119,9 +119,9 @@ fn a_store_of_anything_else_is_refused() {
         ("-o store|--dtype bf16 -o store", "the number type"),
         ("-o store|--seed 3 -o store", "the seed"),
         ("-o store|--checkpoint 1 -o store", "the checkpoint"),
-        ("-o store|--max-length 6 -o store", "the text or data"),
-        ("-o store|--examples 0-28 -o store", "the text or data"),
-        ("-o store|--bos never -o store", "the text or data"),
+        ("-o store|--reading max_length=6 -o store", "the text or data"),
+        ("-o store|--reading examples=0-28 -o store", "the text or data"),
+        ("-o store|--reading bos=never -o store", "the text or data"),
         ("--batch 4|--batch 2", "the batch"),
         ("--shard-rows 8|--shard-rows 9", "rows of a shard"),
         ("-o store|--sites *mlp* -o store", "the number of layers"),
@@ -224,16 +224,17 @@ fn texts_come_from_lines_rows_and_tables() {
     assert_eq!(best(&found, 0).0, 2);
     assert_eq!((&found["results"][0][0]["id"], &found["query_ids"]), (&json!(2), &json!([0])));
     w.write("cut.txt", lines.join(" ## "));
-    let found = w.ok_json(&format!("{all} cut.txt --separator ## -o cut"));
+    let found = w.ok_json(&format!("{all} cut.txt --reading separator=## -o cut"));
     assert_eq!(found["examples"], 3);
     w.write("rows.csv", "id,text\n7,Mira saw a boat.\n8,Tom lost the key.\n");
     w.ok(&format!("{all} rows.csv -o rows"));
-    let found = w.ok_json("attribute score rows --query rows.csv --examples 1-1 --method cosine");
+    let found =
+        w.ok_json("attribute score rows --query rows.csv --reading examples=1-1 --method cosine");
     assert_eq!((&found["results"][0][0]["id"], &found["query_ids"]), (&json!(8), &json!([8])));
-    w.ok("attribute cache pocket --train pocket --examples 0-3 --max-length 24 --compress factgrass:16 -o p");
-    let part = w.ok_json(&format!("{all} docs.jsonl --examples 3-6,9 -o part"));
+    w.ok("attribute cache pocket --train pocket --reading examples=0-3,max_length=24 --compress factgrass:16 -o p");
+    let part = w.ok_json(&format!("{all} docs.jsonl --reading examples=\"3-6,9\" -o part"));
     assert_eq!(part["examples"], 5);
-    let note = w.run(&format!("{all} docs.jsonl --max-length 5 -o short")).stderr;
+    let note = w.run(&format!("{all} docs.jsonl --reading max_length=5 -o short")).stderr;
     assert!(note.contains("30 texts of docs.jsonl were cut after 5 tokens"), "{note}");
 }
 
@@ -317,7 +318,7 @@ fn margins_logits_checkpoints_and_curvatures_have_scores_of_their_own() {
     w.ok(CACHE);
     let words = ["map of the product", "logra"];
     w.fails(&format!("attribute score store {query} --method ekfac"), 2, &words);
-    let few = CACHE.replace("-o store", "--examples 0-9 -o few");
+    let few = CACHE.replace("-o store", "--reading examples=0-9 -o few");
     w.ok(&few);
     let words = ["other examples"];
     w.fails(&format!("attribute score a {query} --checkpoints few"), 6, &words);
@@ -402,11 +403,9 @@ fn images_of_a_small_network_are_attributed() {
     w.write("a-images-idx3-ubyte", images());
     w.write("labels", labels(3));
     w.ok("train-net mlp:16 --images a-images-idx3-ubyte --labels labels --epochs 5 -o net");
-    let data = "a-images-idx3-ubyte --labels labels";
-    w.ok(&format!(
-        "attribute cache net --train {data} --examples 0-79 --compress identity -o store"
-    ));
-    let query = format!("--query {data} --examples 80-83 --top 5");
+    let data = "a-images-idx3-ubyte --reading labels=labels";
+    w.ok(&format!("attribute cache net --train {data},examples=0-79 --compress identity -o store"));
+    let query = format!("--query {data},examples=80-83 --top 5");
     let found = w.ok_json(&format!("attribute score store {query} --damping 0.1"));
     assert_eq!(found["results"].as_array().unwrap().len(), 4);
     assert_eq!(found["query_ids"], json!([80, 81, 82, 83]));
@@ -420,8 +419,8 @@ fn images_of_a_small_network_are_attributed() {
     let words = ["images have no words"];
     w.fails(&format!("attribute score store {query} --method bm25"), 2, &words);
     w.ok(&format!("attribute show store {query}"));
-    let small = "attribute cache net --compress mask:9 --resize 4,4 -o small --train";
-    w.fails(&format!("{small} {data}"), 2, &["expected"]);
+    let small = "attribute cache net --compress mask:9 -o small --train";
+    w.fails(&format!("{small} {data},resize=4x4"), 2, &["expected"]);
     assert!(!w.path("small").exists());
 }
 
@@ -465,7 +464,7 @@ fn dots(w: &Workshop, last: f32) {
 #[test]
 fn compressed_gradients_of_zero_are_stored_and_told_and_true_ones_are_errors() {
     let w = Workshop::new();
-    let data = "dots-images-idx3-ubyte --labels labels";
+    let data = "dots-images-idx3-ubyte --reading labels=labels";
     let cache = format!("attribute cache net.yaml --sites a --train {data}");
     dots(&w, 0.0);
     for (compress, out) in [("identity", "none"), ("mask:4", "other")] {
@@ -485,7 +484,7 @@ fn compressed_gradients_of_zero_are_stored_and_told_and_true_ones_are_errors() {
     let own = own["scores"].as_array().unwrap();
     let is_zero = |at: &usize| own[*at].as_f64().unwrap() == 0.0;
     assert_eq!((0..12).filter(is_zero).count() as u64, zeros, "{own:?}");
-    let score = |at: usize| format!("attribute score few --query {data} --examples {at}");
+    let score = |at: usize| format!("attribute score few --query {data},examples={at}");
     let missed = (0..12).find(is_zero).unwrap();
     let words = ["compressed gradient are zero, although its gradient is not", "a larger size"];
     w.fails(&score(missed), 1, &words);
@@ -514,11 +513,11 @@ fn texts_without_a_token_to_predict_are_errors() {
     w.fails(&format!("{all} rows.jsonl"), 1, &["line 2", "empty"]);
     w.write("short.jsonl", "{\"text\": \"Tom saw a boat.\"}\n{\"text\": \"x\"}\n");
     let words = ["short.jsonl, line 2", "no token of the text is left"];
-    w.fails(&format!("{all} short.jsonl --bos never"), 1, &words);
+    w.fails(&format!("{all} short.jsonl --reading bos=never"), 1, &words);
     assert!(!w.path("store").exists());
     for (args, words) in [
-        ("docs.jsonl --examples 0-30", &["there is no example 30"][..]),
-        ("docs.jsonl --labels labels", &["texts have none"]),
+        ("docs.jsonl --reading examples=0-30", &["there is no example 30"][..]),
+        ("docs.jsonl --reading labels=labels", &["texts have none"]),
         ("docs.jsonl --sites *nothing*", &["nothing"]),
         ("docs.txt --text-field text", &["plain text"]),
         ("docs.jsonl --compress grass", &["needs a size"]),
@@ -534,10 +533,11 @@ fn texts_without_a_token_to_predict_are_errors() {
     }
     w.fails("attribute score store --query docs.jsonl", 1, &["is not a store of gradients"]);
     // Queries are cut as the examples of the store were.
-    let cache = "attribute cache model --compress mask:16 --bos never --train docs.jsonl -o kept";
+    let cache =
+        "attribute cache model --compress mask:16 --reading bos=never --train docs.jsonl -o kept";
     w.ok(cache);
     w.write("query.jsonl", "{\"text\": \"x\"}\n");
-    let words = ["query.jsonl, line 1", "make the store again with a larger --max-length"];
+    let words = ["query.jsonl, line 1", "make the store again with a larger max_length"];
     w.fails("attribute score kept --query query.jsonl", 1, &words);
 }
 
@@ -548,8 +548,9 @@ fn scores_are_measured_by_networks_trained_on_parts() {
     w.write("labels", labels(3));
     let data = "a-images-idx3-ubyte --labels labels";
     w.ok(&format!("train-net mlp:8 --images {data} --examples 0-59 --steps 30 -o net"));
-    let cache = "attribute cache net --compress identity --target margin --examples 0-59";
-    w.ok(&format!("{cache} --train {data} -o store"));
+    let cache = "attribute cache net --compress identity --target margin";
+    let read = "--reading labels=labels,examples=0-59";
+    w.ok(&format!("{cache} --train a-images-idx3-ubyte {read} -o store"));
     let lds = format!(
         "attribute lds store --images {data} --examples 60-79 --subsets 8 --share 0.4 --repeats 2 \
          --steps 20 --training batch=16 --rate 0.01 --seed 3 --methods influence,trak,grad-dot \
@@ -622,7 +623,8 @@ fn wrong_labels_have_much_influence_on_themselves() {
     w.write("labels", wrong);
     let data = "a-images-idx3-ubyte --labels labels";
     w.ok(&format!("train-net mlp:8 --images {data} --steps 60 --rate 0.01 --training last -o net"));
-    w.ok(&format!("attribute cache net --train {data} --compress identity -o store"));
+    let cache = "attribute cache net --train a-images-idx3-ubyte --reading labels=labels";
+    w.ok(&format!("{cache} --compress identity -o store"));
     let found = w.ok_json("attribute self store --wrong 5,22,41");
     assert!(found["detection_area"].as_f64().unwrap() > 0.95, "{}", found["detection_area"]);
     assert!(w.ok("attribute self store --wrong 5,22,41").contains("with an area of"));
@@ -656,7 +658,7 @@ fn methods_are_measured_by_what_they_should_find() {
     w.ok("attribute world --stories 10 --documents 300 --questions 4 --seed 2 --force -o again");
     assert_ne!(w.read("again/questions.jsonl"), w.read("world/questions.jsonl"));
 
-    let train = "--train world/documents.jsonl --max-length 32 --compress factgrass:16";
+    let train = "--train world/documents.jsonl --reading max_length=32 --compress factgrass:16";
     w.ok(&format!("attribute cache model {train} -o store"));
     let recall = "attribute recall store --query world/questions.jsonl";
     let found = w.ok_json(&format!(
@@ -672,7 +674,8 @@ fn methods_are_measured_by_what_they_should_find() {
     // Words find what the text states; the weights of this model are random.
     assert!(of("bm25", 20) > 4.0 * of("chance", 1) && of("bm25", 20) >= of("bm25", 1), "{found}");
     assert!(rows.iter().any(|row| row["group"] == "frequent" && row["method"] == "influence"));
-    let table = w.ok(&format!("{recall} --methods similarity --relevant relevant --examples 0-5"));
+    let table =
+        w.ok(&format!("{recall} --methods similarity --relevant relevant --reading examples=0-5"));
     assert!(table.contains("chance") && table.contains("similarity"), "{table}");
     for (args, words) in [
         ("--relevant prompt", "`prompt` is not a list of ids"),
@@ -691,7 +694,7 @@ fn methods_are_measured_by_what_they_should_find() {
 fn lists_of_the_best_examples_are_what_a_training_is_made_without() {
     let w = Workshop::new();
     w.ok("attribute world --stories 10 --documents 300 --questions 4 -o world");
-    let train = "--train world/documents.jsonl --max-length 32 --compress factgrass:16";
+    let train = "--train world/documents.jsonl --reading max_length=32 --compress factgrass:16";
     w.ok(&format!("attribute cache model {train} -o store"));
     let best = "attribute best store --query world/questions.jsonl --methods bm25,grad-dot \
                 --count 5 --relevant relevant";
@@ -728,8 +731,7 @@ fn an_encoder_is_attributed_by_the_tokens_that_it_fills_in() {
     let w = workshop();
     let tiny = Tiny::all().into_iter().find(|tiny| tiny.name == "bert-masked").unwrap();
     tiny.write(&w);
-    let cache =
-        "attribute cache bert-masked --train docs.jsonl --max-length 24 --batch 4 --compress";
+    let cache = "attribute cache bert-masked --train docs.jsonl --reading max_length=24 --batch 4 --compress";
     w.fails(&format!("{cache} mask:16 -o no"), 2, &["no mask token", "no loss"]);
     let mut config: Value = w.json("bert-masked/tokenizer_config.json");
     config["mask_token"] = config["eos_token"].clone();
@@ -747,7 +749,11 @@ fn an_encoder_is_attributed_by_the_tokens_that_it_fills_in() {
     let found = w.ok_json("attribute score store --query query.jsonl --top 3");
     assert_eq!(found["results"][0].as_array().unwrap().len(), 3);
     w.ok("attribute show store --query own.jsonl --top 1");
-    w.fails(&format!("{cache} mask:16 --bos always -o no"), 2, &["--bos", "encoder"]);
+    w.fails(
+        &format!("{cache} mask:16 -o no").replace("=24", "=24,bos=always"),
+        2,
+        &["bos", "encoder"],
+    );
     let headless = Tiny::all().into_iter().find(|tiny| tiny.name == "bert-headless").unwrap();
     headless.write(&w);
     let args = format!("{cache} mask:16 -o no").replace("bert-masked", "bert-headless");

@@ -138,7 +138,7 @@ const CASES: [Case; 30] = [
     // The tokenizer of the checkpoints has no mask.
     Case {
         command: "attribute cache",
-        options: "MODEL --train text.jsonl --max-length 16 --compress factgrass:16 -o out",
+        options: "MODEL --train text.jsonl --reading max_length=16 --compress factgrass:16 -o out",
         ends: [Works, Refuses("no mask token"), Refuses("without the head")],
     },
     Case { command: "import", options: "MODEL -o out", ends: [Either; 3] },

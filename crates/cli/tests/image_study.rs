@@ -207,7 +207,9 @@ fn arrays_with_channels_first_are_refused_wherever_images_are_read() {
     w.write("net.yaml", NET);
     w.write("net.safetensors", weights());
     w.ok("train-net mlp:4 --images last.npy --labels y.npy --steps 2 -o net");
-    w.ok("attribute cache net --train last.npy --labels y.npy --compress identity -o store");
+    w.ok(
+        "attribute cache net --train last.npy --reading labels=y.npy --compress identity -o store",
+    );
     let recipe =
         RECIPE.replace("a-images-idx3-ubyte", "first.npy").replace("a-labels-idx1-ubyte", "y.npy");
     w.write("images.yaml", recipe);
@@ -218,8 +220,8 @@ fn arrays_with_channels_first_are_refused_wherever_images_are_read() {
         "flow train --data first.npy --steps 1 -o no",
         "flow train --data batch.npy --steps 1 -o no",
         "flow match --data batch.npy --steps 1 -o no",
-        "attribute cache net --train first.npy --labels y.npy --compress identity -o no",
-        "attribute score store --query first.npy --labels y.npy",
+        "attribute cache net --train first.npy --reading labels=y.npy --compress identity -o no",
+        "attribute score store --query first.npy --reading labels=y.npy",
         "collapse measure --net net --images first.npy --labels y.npy",
         "run -r images.yaml -o no",
     ] {

@@ -180,6 +180,10 @@ const FORMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("prompt", &[]),
+    (
+        "reading",
+        &["examples=#", "examples=\"0-#\"", "resize=#x#", "resize=\"8,#\"", "max_length=#"],
+    ),
     ("relevant", &[]),
     ("resize", &["#,#", "#,8"]),
     ("separator", &[]),

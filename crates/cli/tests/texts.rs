@@ -48,7 +48,10 @@ pub(crate) const CASES: [(&str, &str); 16] = [
         "train-lm",
         "--text rows.csv --held-out rows.jsonl --vocab 300 --architecture hidden=16,layers=1 --steps 1 -o out",
     ),
-    ("attribute cache", "model --train rows.csv --max-length 16 --compress factgrass:16 -o out"),
+    (
+        "attribute cache",
+        "model --train rows.csv --reading max_length=16 --compress factgrass:16 -o out",
+    ),
     ("attribute score", "store --query rows.jsonl --top 1"),
     ("attribute best", "store --query rows.jsonl --methods bm25 --count 1 -o lists"),
     ("attribute show", "store --query rows.tsv --top 1"),
@@ -79,7 +82,7 @@ pub(crate) fn workshop() -> Workshop {
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["text"].as_str().unwrap().into())
         .collect();
     w.write("rows.jsonl", w.text("text.jsonl").replace("\"text\"", "\"content\""));
-    w.ok("attribute cache model --train text.jsonl --max-length 16 --compress mask:16 -o store");
+    w.ok("attribute cache model --train text.jsonl --reading max_length=16 --compress mask:16 -o store");
     let asked = |text: &String| json!({"content": text, "relevant": [0]}).to_string() + "\n";
     w.write("asked.jsonl", texts.iter().map(asked).collect::<String>());
     for (name, comma) in [("rows.csv", ','), ("rows.tsv", '\t')] {

@@ -73,6 +73,8 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     folded::<EvaluationOptions>(),
     folded::<language::train_lm::ModelOptions>(),
     folded::<language::train_lm::TrainingOptions>(),
+    folded::<attribute::ExampleOptions>(),
+    folded::<attribute::cache::CacheReading>(),
     folded::<ServeLimits>(),
     folded::<nets::train::NetTrainingOptions>(),
     folded::<flow::train::FlowNetworkOptions>(),

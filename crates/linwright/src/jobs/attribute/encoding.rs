@@ -45,7 +45,7 @@ impl<'a> Encoding<'a> {
         let mask = tokenizer.mask().filter(|_| !is_causal).map(|(token, _)| token);
         if mask.is_some() && bos != Bos::Auto {
             return Err(Failure::usage(
-                "--bos: an encoder adds the tokens that it was trained with",
+                "--reading bos: an encoder adds the tokens that it was trained with",
             ));
         }
         Ok(Self { tokenizer, bos, longest, mask })

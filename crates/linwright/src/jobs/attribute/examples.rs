@@ -3,7 +3,7 @@
 use super::encoding::Encoding;
 use super::subject::Subject;
 use crate::jobs::kit::source::{OpenModel, POCKET, text_file};
-use crate::jobs::kit::{Failure, Session};
+use crate::jobs::kit::{Failure, Folded, Session, catalogue};
 use crate::jobs::nets::images::ImageOptions;
 use linwright_attribute::{AttributeError, Documents, Examples};
 use linwright_data::Indices;
@@ -30,12 +30,22 @@ pub struct ExampleOptions {
     /// images].
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub labels: Option<PathBuf>,
-    /// Resize images to this height and width, such as `16,16`.
+    /// Resize images to this height and width, such as `16x16`.
     #[schemars(extend("x-value" = "H,W", "examples" = ["8,8"]))]
     pub resize: Option<String>,
     /// Use these examples only: indices from zero such as `0-4999`.
     #[schemars(extend("x-value" = "LIST", "examples" = ["0-3"]))]
     pub examples: Option<String>,
+}
+
+impl Folded for ExampleOptions {
+    const NAME: &'static str = "query_reading";
+    const OPTION: &'static str = "reading";
+    const HELP: &'static str =
+        "How the file of queries is read: `examples=0-99`, `labels=FILE,resize=8x8`.";
+    const OWN: &'static [&'static str] = &["text_field"];
+
+    catalogue!(ExampleOptions);
 }
 
 /// How examples become tokens, and what they are for.
@@ -114,7 +124,7 @@ impl ExampleOptions {
     /// [`Failure`] for options that the file cannot have.
     pub(in crate::jobs) fn check(&self, file: &str) -> Result<(), Failure> {
         if self.separator.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--separator is empty"));
+            return Err(Failure::usage("--reading: the separator is empty"));
         }
         if self.text_field.is_some() && is_plain(file, Path::new(file)) {
             let message = format!("--text-field: {} is plain text, without fields", shown(file));
@@ -138,7 +148,7 @@ impl ExampleOptions {
         match subject {
             Subject::Text(model) => {
                 if let Some(labels) = &self.labels {
-                    let message = format!("--labels {}: texts have none", labels.display());
+                    let message = format!("--reading labels={}: texts have none", labels.display());
                     return Err(Failure::usage(message));
                 }
                 self.texts(file, model, reading, session).map(Data::Texts)
@@ -154,7 +164,8 @@ impl ExampleOptions {
     /// The chosen indices of `count` examples.
     fn chosen(&self, count: usize) -> Result<Vec<usize>, Failure> {
         let Some(list) = &self.examples else { return Ok((0..count).collect()) };
-        let wrong = |why: String| Failure::usage(format!("--examples {}: {why}", shown(list)));
+        let wrong =
+            |why: String| Failure::usage(format!("--reading examples={}: {why}", shown(list)));
         let indices = Indices::parse(list).map_err(|why| wrong(why.to_string()))?;
         if indices.last() >= count {
             let last = indices.last();
@@ -217,8 +228,8 @@ impl ExampleOptions {
             ))
             .hint(match reading.are_queries {
                 // Queries are read as the store's examples were.
-                true => "leave it out, or make the store again with a larger --max-length",
-                false => "leave it out, or give a larger --max-length",
+                true => "leave it out, or make the store again with a larger max_length of --reading",
+                false => "leave it out, or give a larger max_length by --reading",
             }),
             other => other.into(),
         })?;

@@ -28,7 +28,7 @@ pub struct ImageOptions {
     /// Use these images only: indices from zero such as `0-7999`.
     #[schemars(extend("x-value" = "LIST"))]
     pub examples: Option<String>,
-    /// Resize the images to this height and width, such as `16,16`: area means, or linear
+    /// Resize the images to this height and width, such as `16x16`: area means, or linear
     /// interpolation between pixels.
     #[schemars(extend("x-value" = "H,W"))]
     pub resize: Option<String>,
@@ -47,9 +47,9 @@ impl ImageOptions {
         if let Some(size) = &self.resize {
             let wrong = || {
                 let size = shown(size);
-                Failure::usage(format!("--resize {size}: expected height and width, such as 16,16"))
+                Failure::usage(format!("--resize {size}: expected height and width, such as 16x16"))
             };
-            let (height, width) = size.split_once(',').ok_or_else(wrong)?;
+            let (height, width) = size.split_once([',', 'x']).ok_or_else(wrong)?;
             let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
             source.resize = Some([number(height)?, number(width)?]);
         }

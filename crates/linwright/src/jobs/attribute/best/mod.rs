@@ -6,7 +6,7 @@ use self::result::BestLists;
 use crate::jobs::attribute::recall::{AttributeRecall, Relevance};
 use crate::jobs::attribute::{ExampleOptions, Opened, Scorer, ScoringOptions};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
+use crate::jobs::kit::{Failure, Folding, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::{Method, Scored};
 use linwright_report::ReportKind;
 use linwright_run::Monitor;
@@ -28,7 +28,7 @@ pub struct AttributeBest {
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub query: String,
     /// How the file of queries is read.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<ExampleOptions>")]
     pub files: ExampleOptions,
     /// Methods; each writes a list.
     #[schemars(with = "Vec<Names<Method>>")]

@@ -6,7 +6,9 @@ mod run;
 use self::result::{CacheFilled, CachePlanned};
 use crate::jobs::attribute::ExampleOptions;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{
+    Division, Failure, Folded, Folding, Job, Outcome, OutputPath, Session, bounds, catalogue,
+};
 use linwright_attribute::{Element, Reduction, Target};
 use linwright_evaluate::Bos;
 use linwright_report::ReportKind;
@@ -32,14 +34,8 @@ pub struct AttributeCache {
     #[schemars(extend("x-value" = "KIND:SIZE", "x-whole" = true, "examples" = ["factgrass:16"]))]
     pub compress: String,
     /// How the examples are read.
-    #[serde(flatten)]
-    pub files: ExampleOptions,
-    /// Cut texts after N tokens [default: the positions of the model].
-    #[schemars(range(min = 2, max = bounds::POSITIONS), extend("x-value" = "N"))]
-    pub max_length: Option<usize>,
-    /// Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
-    #[schemars(with = "Names<Bos>")]
-    pub bos: Bos,
+    #[serde(flatten, with = "Folding::<CacheReading>")]
+    pub reading: CacheReading,
     /// Only these linear layers: globs such as *mlp*, or regular expressions after re:.
     #[schemars(extend("x-value" = "PATTERN", "examples" = ["*mlp*"]))]
     pub sites: Vec<String>,
@@ -75,15 +71,38 @@ pub struct AttributeCache {
     pub output: OutputPath,
 }
 
+/// How the examples of a store are read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CacheReading {
+    /// What of the file is used.
+    #[serde(flatten)]
+    pub files: ExampleOptions,
+    /// Cut texts after N tokens [default: the positions of the model].
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
+    pub max_length: Option<usize>,
+    /// Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
+    #[schemars(with = "Names<Bos>")]
+    pub bos: Bos,
+}
+
+impl Folded for CacheReading {
+    const NAME: &'static str = "cache_reading";
+    const OPTION: &'static str = "reading";
+    const HELP: &'static str =
+        "How the file of examples is read: `examples=0-4999,max_length=64`, `labels=FILE`.";
+    const OWN: &'static [&'static str] = &["text_field"];
+
+    catalogue!(CacheReading);
+}
+
 impl Default for AttributeCache {
     fn default() -> Self {
         Self {
             model: String::new(),
             train: String::new(),
             compress: "factgrass:4096".into(),
-            files: ExampleOptions::default(),
-            max_length: None,
-            bos: Bos::default(),
+            reading: CacheReading::default(),
             sites: Vec::new(),
             target: Target::Loss,
             reduction: Reduction::Mean,
@@ -113,7 +132,7 @@ impl Job for AttributeCache {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = [PathBuf::from(&self.model), PathBuf::from(&self.train)];
-        own.into_iter().chain(self.files.inputs()).collect()
+        own.into_iter().chain(self.reading.files.inputs()).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {

@@ -15,13 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn run(job: &AttributeCache, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let spec: CompressorSpec = job.compress.parse()?;
-    job.files.check(&job.train)?;
+    job.reading.files.check(&job.train)?;
     let inputs = outputs::inputs_of(job, session);
     outputs::check_place(&job.output, &inputs, session)?;
     let subject = Subject::open(&job.model, session)?;
     session.step("reading the examples");
-    let reading = Reading { bos: job.bos, max_length: job.max_length, are_queries: false };
-    let data = job.files.read(&job.train, &subject, reading, session)?;
+    let reading =
+        Reading { bos: job.reading.bos, max_length: job.reading.max_length, are_queries: false };
+    let data = job.reading.files.read(&job.train, &subject, reading, session)?;
     tell(&data, &job.train, session);
     let sources = Sources {
         network: subject.hash().to_owned(),
@@ -101,9 +102,9 @@ fn origin(job: &AttributeCache, data: &Data) -> Origin {
     Origin {
         model: job.model.clone(),
         train: job.train.clone(),
-        options: job.files.clone(),
-        bos: job.bos,
-        max_length: job.max_length,
+        options: job.reading.files.clone(),
+        bos: job.reading.bos,
+        max_length: job.reading.max_length,
         ids: data.ids().to_vec(),
     }
 }

@@ -6,7 +6,7 @@ mod result;
 use self::result::RecallMeasured;
 use crate::jobs::attribute::{ExampleOptions, Opened, Scorer, ScoringOptions};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
+use crate::jobs::kit::{Failure, Folding, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::Method;
 use linwright_report::ReportKind;
 use linwright_run::Monitor;
@@ -27,7 +27,7 @@ pub struct AttributeRecall {
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub query: String,
     /// What of the file of queries is used.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<ExampleOptions>")]
     pub files: ExampleOptions,
     /// Field with the list of ids.
     #[schemars(extend("x-value" = "NAME"))]

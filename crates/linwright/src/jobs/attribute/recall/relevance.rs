@@ -29,10 +29,9 @@ impl Relevance {
         let rows = Table::open(path, format, None)?.rows;
         let chosen = match &job.files.examples {
             None => None,
-            Some(list) => Some(
-                Indices::parse(list)
-                    .map_err(|why| Failure::usage(format!("--examples {}: {why}", shown(list))))?,
-            ),
+            Some(list) => Some(Indices::parse(list).map_err(|why| {
+                Failure::usage(format!("--reading examples={}: {why}", shown(list)))
+            })?),
         };
         let places: BTreeMap<String, usize> =
             ids.iter().enumerate().map(|(index, id)| (id.to_string(), index)).collect();

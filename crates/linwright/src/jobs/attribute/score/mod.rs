@@ -7,7 +7,7 @@ mod run;
 
 use self::result::ExamplesScored;
 use crate::jobs::attribute::{ExampleOptions, ScoringOptions};
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{Division, Failure, Folding, Job, Outcome, OutputPath, Session, bounds};
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct AttributeScore {
     #[serde(flatten)]
     pub scoring: ScoringOptions,
     /// What of the file of queries is used.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<ExampleOptions>")]
     pub files: ExampleOptions,
     /// Show the N best and the N worst examples for each query.
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N", "x-short" = "n"))]

@@ -6,7 +6,7 @@ mod result;
 use self::page::Page;
 use self::result::ExamplesShown;
 use crate::jobs::attribute::{Data, ExampleOptions, Opened, Scorer, ScoringOptions};
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
+use crate::jobs::kit::{Failure, Folding, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::Method;
 use linwright_report::{ReportKind, html};
 use linwright_run::Monitor;
@@ -26,7 +26,7 @@ pub struct AttributeShow {
     #[serde(flatten)]
     pub scoring: ScoringOptions,
     /// What of the file of queries is used.
-    #[serde(flatten)]
+    #[serde(flatten, with = "Folding::<ExampleOptions>")]
     pub files: ExampleOptions,
     /// Show the N best and the N worst examples for each query.
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N", "x-short" = "n"))]
