@@ -266,8 +266,12 @@ mod tests {
         let with = |is_it: &dyn Fn(&ValueKind) -> bool, value: &str| {
             catalogue.entries.iter().rev().find_map(|entry| {
                 let key = &entry.keys.iter().find(|key: &&Key| is_it(&key.kind))?.name;
-                let before = if entry.name.is_empty() { "" } else { ":" };
-                Some(format!("{}{before}{key}={value}", entry.name))
+                let before = match (&catalogue.head, entry.name) {
+                    (Some(_), _) => "1:".to_owned(),
+                    (None, "") => String::new(),
+                    (None, name) => format!("{name}:"),
+                };
+                Some(format!("{before}{key}={value}"))
             })
         };
         let is_integer = |kind: &ValueKind| matches!(kind, ValueKind::Integer { .. });

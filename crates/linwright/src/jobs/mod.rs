@@ -27,9 +27,9 @@ pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Folded, Folding, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome,
     OutputPath, Reader, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb,
-    Written, arguments, beginning, bounds, command, commands_elsewhere, fields, flag_of, inputs,
-    is_full, message_of, option_elsewhere, outputs, parse_layers, plain_value, quoted, read,
-    recipe_of, renamed, schema, source, to_yaml, write_pages,
+    WithOptions, Written, arguments, beginning, bounds, command, commands_elsewhere, fields,
+    flag_of, inputs, is_full, message_of, option_elsewhere, outputs, parse_layers, plain_value,
+    quoted, read, recipe_of, renamed, schema, source, to_yaml, write_pages,
 };
 pub use language::chat_template::ChatTemplateOptions;
 pub use language::compare::{CandidateTerm, Candidates};

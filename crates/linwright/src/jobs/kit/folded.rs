@@ -87,7 +87,7 @@ pub(in crate::jobs) fn catalogue_of<T: Folded>() -> Catalogue {
             names.map(named).collect()
         }
     };
-    Catalogue { what: T::OPTION, entries }
+    Catalogue::new(T::OPTION, entries)
 }
 
 /// Whether an option of the group is a key.
@@ -121,7 +121,8 @@ impl<T: Folded> Folding<T> {
         });
         let given: Vec<_> = given.collect();
         let is_given = !name.is_empty() || !given.is_empty();
-        let text = entry.filter(|_| is_given).map(|entry| Term { name: entry.name, given });
+        let text =
+            entry.filter(|_| is_given).map(|entry| Term { name: entry.name, head: None, given });
         own.insert(T::OPTION.to_owned(), text.map(|term| term.to_string()).into());
         own.serialize(serializer)
     }
@@ -135,7 +136,7 @@ impl<T: Folded> Folding<T> {
         let term = given.remove(T::OPTION).unwrap_or_default();
         let term: Option<TermOf<Self>> = serde_json::from_value(term).map_err(of_serde)?;
         given.retain(|key, _| T::OWN.contains(&key.as_str()));
-        if let Some(TermOf(Term { name, given: keys }, _)) = term {
+        if let Some(TermOf(Term { name, given: keys, .. }, _)) = term {
             given.extend(keys);
             given.extend(T::NAMED_BY.map(|key| (key.to_owned(), name.into())));
         }
