@@ -190,17 +190,17 @@ fn optima_agree_with_minimisation() {
             assert!((minimised - objective).abs() < 1e-8, "{args}: {minimised}");
         }
     }
-    let args = "collapse ufm --classes 3 --per-class 5 --head-strength 0.01 --feature-strength 0.01 \
+    let args = "collapse ufm --classes 3 --per-class 5 --strength head=0.01,features=0.01 \
                 --loss squared-error --check 2 --dimension 4 --seed 2";
     let found = w.ok_json(args);
     let (closed, minimised) = (&found["optimum"]["objective"], &found["minimised"]["objective"]);
     assert!((closed.as_f64().unwrap() - minimised.as_f64().unwrap()).abs() < 1e-8, "{found}");
-    let strong = w.ok("collapse ufm --classes 10 --head-strength 0.2 --feature-strength 0.1");
+    let strong = w.ok("collapse ufm --classes 10 --strength head=0.2,features=0.1");
     assert!(strong.contains("vanish"), "{strong}");
     let compared = w.ok_json("collapse ufm --features all.safetensors");
     assert!(compared["comparison"]["head_ratio"].as_f64().unwrap() > 0.0, "{compared}");
     assert_eq!(compared["model"]["classes"], 4);
-    w.fails("collapse ufm --head-strength -1", 2, &["head", "-1"]);
+    w.fails("collapse ufm --strength head=-1", 2, &["head is -1"]);
     w.fails("collapse gufm --norm 0 --loss squared-error-bias --seed 1", 2, &["norm", "0"]);
 }
 
@@ -209,7 +209,7 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     let w = Workshop::new();
     features(&w);
     let args = "collapse depth --depths 2,4 --seeds 2 --steps 40 --architecture rn1:width=8 --classes 3 --per-class 4 \
-                --noise 0.8 --rate 0.01 --strength 0.01 --head-strength 0.005 --seed 4";
+                --noise 0.8 --rate 0.01 --strength 0.01:head=0.005 --seed 4";
     let found = w.ok_json(&format!("{args} -o d.json"));
     assert_eq!(found["rows"].as_array().unwrap().len(), 4);
     assert!(found["nc1_slope"]["slope"].is_number() && found["gap_slope"]["interval"].is_array());
@@ -219,7 +219,7 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     let few = "--depths 2 --steps 3 --classes 2 --per-class 2";
     for other in [
         "--architecture t22:width=6,norming=before,hidden=5 --tokens 3",
-        "--architecture rn2:width=6,free_biases,norm=1.5 --strength-rule over-depth",
+        "--architecture rn2:width=6,free_biases,norm=1.5 --strength 0.005:rule=over-depth",
         "--architecture t12:width=6 --loss squared-error",
     ] {
         let found = w.ok_json(&format!("collapse depth {few} {other}"));
@@ -256,6 +256,7 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     for (args, word) in [
         ("--depths 0", "depths of 1 or more"),
         ("--strength 0", "--strength 0"),
+        ("--strength 0.1:head=0", "--strength head 0"),
         ("--noise -1", "--noise"),
         ("--architecture rn1:norm=0", "--architecture norm 0"),
         ("--architecture rn3", "no architecture rn3"),

@@ -10,7 +10,7 @@ use crate::flow::MOONS;
 use crate::image_study::{images, labels};
 use crate::molecule_train::{SMALL, waters};
 use crate::workshop::Workshop;
-use linwright::jobs::{Entry, Field, Key, Kind, STREAMED, VERBS, ValueKind, Verb};
+use linwright::jobs::{Catalogue, Entry, Field, Key, Kind, STREAMED, VERBS, ValueKind, Verb};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -280,7 +280,8 @@ fn numbers_of(field: &Field) -> Vec<String> {
         Kind::Integer { min, max } => vec![min.to_string(), max.to_string()],
         Kind::Number { min, max } => vec![min.to_string(), max.to_string()],
         Kind::Term(catalogue) if FORMS.iter().all(|(key, _)| *key != field.key) => {
-            catalogue.entries.iter().flat_map(numbers_of_keys).collect()
+            let entries = catalogue.entries.iter();
+            entries.flat_map(|entry| numbers_of_keys(catalogue, entry)).collect()
         }
         Kind::Text | Kind::Term(_) => {
             let forms = FORMS.iter().find(|(key, _)| *key == field.key);
@@ -296,8 +297,12 @@ fn numbers_of(field: &Field) -> Vec<String> {
 }
 
 /// A term for each bound of a number among its keys.
-fn numbers_of_keys(entry: &Entry) -> Vec<String> {
-    let before = if entry.name.is_empty() { String::new() } else { format!("{}:", entry.name) };
+fn numbers_of_keys(catalogue: &Catalogue, entry: &Entry) -> Vec<String> {
+    let before = match (&catalogue.head, entry.name) {
+        (Some(_), _) => "1:".to_owned(),
+        (None, "") => String::new(),
+        (None, name) => format!("{name}:"),
+    };
     let of_key = |key: &Key| {
         let bounds = match &key.kind {
             ValueKind::Integer { min, max } => vec![min.to_string(), max.to_string()],

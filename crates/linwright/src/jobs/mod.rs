@@ -82,6 +82,8 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     folded::<flow::matching::VelocityOptions>(),
     folded::<flow::matching::MatchTrainingOptions>(),
     folded::<collapse::depth::DepthNetworkOptions>(),
+    (collapse::depth::DepthStrength::NAME, collapse::depth::DepthStrength::catalogue),
+    folded::<collapse::ufm::UfmStrength>(),
     folded::<molecule::labels::LabelOptions>(),
     folded::<molecule::train::NetworkOptions>(),
     folded::<molecule::train::LossOptions>(),

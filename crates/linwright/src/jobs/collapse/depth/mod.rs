@@ -7,7 +7,8 @@ mod run;
 use self::result::CollapseOverDepth;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{
-    Division, Failure, Folded, Folding, Job, Outcome, OutputPath, Session, bounds, catalogue,
+    Catalogue, Division, Failure, Folded, Folding, Job, Outcome, OutputPath, Session, Terms,
+    WithOptions, bounds, catalogue,
 };
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
@@ -15,6 +16,7 @@ use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// Width of the networks, unless it is given.
 const WIDTH: usize = 32;
@@ -33,17 +35,9 @@ pub struct CollapseDepth {
     /// Number of networks of each depth, with different random parameters.
     #[schemars(range(min = 1, max = bounds::REPEATS))]
     pub seeds: u64,
-    /// Penalty S/2 |p|² of all parameters.
-    #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
-    #[schemars(range(min = 0.0, max = bounds::SCALE))]
-    pub strength: f64,
-    /// How the penalty depends on depth.
-    #[schemars(with = "Names<StrengthRule>")]
-    pub strength_rule: StrengthRule,
-    /// Penalty of the head, at all depths [default: that of the blocks].
-    #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
-    #[schemars(range(min = 0.0, max = bounds::SCALE))]
-    pub head_strength: Option<f64>,
+    /// Penalty S/2 |p|² of all parameters, with keys: `0.01:rule=over-depth,head=0.005`.
+    #[schemars(extend("x-value" = "S:KEY=VALUE", "x-hyphen" = true))]
+    pub strength: WithOptions<DepthStrength>,
     /// Loss of the logits.
     #[schemars(with = "Names<Fit>")]
     pub loss: Fit,
@@ -97,6 +91,39 @@ pub struct CollapseDepth {
     /// Overwrite an existing file.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,
+}
+
+/// Penalties of parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DepthStrength {
+    /// Penalty S/2 |p|² of all parameters.
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub strength: f64,
+    /// How the penalty depends on depth.
+    #[schemars(with = "Names<StrengthRule>")]
+    pub rule: StrengthRule,
+    /// Penalty of the head, at all depths [default: that of the blocks].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub head: Option<f64>,
+}
+
+impl Default for DepthStrength {
+    fn default() -> Self {
+        Self { strength: 0.005, rule: StrengthRule::Constant, head: None }
+    }
+}
+
+static STRENGTH: LazyLock<Catalogue> = LazyLock::new(|| {
+    Catalogue::with_head::<DepthStrength>("strength", "strength", "penalties of parameters")
+});
+
+impl Terms for DepthStrength {
+    const NAME: &'static str = "depth_strength";
+
+    fn catalogue() -> &'static Catalogue {
+        &STRENGTH
+    }
 }
 
 /// The networks.
@@ -158,9 +185,7 @@ impl Default for CollapseDepth {
             network: DepthNetworkOptions::default(),
             depths: vec![2, 3, 5, 8, 13, 21, 34],
             seeds: 1,
-            strength: 0.005,
-            strength_rule: StrengthRule::Constant,
-            head_strength: None,
+            strength: WithOptions::default(),
             loss: Fit::CrossEntropy,
             steps: 1200,
             rate: 0.005,
@@ -186,7 +211,7 @@ impl Job for CollapseDepth {
         collapse depends on depth.\n\n\
         With one map for each block and a constant penalty, networks approach the optimum of \
         `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth \
-        (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds. \
+        (--strength 0.005:rule=over-depth). Slopes are of logarithms, with intervals over seeds. \
         Interrupted, the same command resumes with the networks that are trained.";
     const OUTPUT_ENDING: &str = ".json";
     const DIVISION: Division = Division::Merged;

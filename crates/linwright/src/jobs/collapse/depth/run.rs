@@ -57,9 +57,9 @@ fn plan(job: &CollapseDepth, width: usize) -> DepthPlan {
         architecture: job.network.architecture,
         depths: job.depths.clone(),
         seeds: job.seeds,
-        strength: job.strength,
-        rule: job.strength_rule,
-        head_strength: job.head_strength,
+        strength: job.strength.strength,
+        rule: job.strength.rule,
+        head_strength: job.strength.head,
         biases: !job.network.free_biases,
         fit: job.loss,
         norming: job.network.norming,
@@ -127,8 +127,8 @@ fn whole(
 /// Checks that the schema of the options cannot express.
 fn check(job: &CollapseDepth) -> Result<(), Failure> {
     let positive = [
-        ("--strength", Some(job.strength)),
-        ("--head-strength", job.head_strength),
+        ("--strength", Some(job.strength.strength)),
+        ("--strength head", job.strength.head),
         ("--rate", Some(job.rate)),
         ("--architecture norm", job.network.norm),
     ];

@@ -6,7 +6,7 @@ use self::result::UfmFound;
 use crate::jobs::collapse::options::head_of;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::training::Forward;
-use crate::jobs::kit::{Failure, Job, Outcome, Session, bounds};
+use crate::jobs::kit::{Failure, Folded, Folding, Job, Outcome, Session, bounds, catalogue};
 use linwright_collapse::optimum::{Comparison, Fit, Problem, Ufm, minimise};
 use linwright_collapse::{ClassSums, FeatureFile, Keep, Source};
 use linwright_report::ReportKind;
@@ -26,14 +26,9 @@ pub struct CollapseUfm {
     /// Samples of each class [default: the mean of --features, or 1].
     #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub per_class: Option<u64>,
-    /// Penalty L/2 |W|² of the head.
-    #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
-    #[schemars(range(min = 0.0, max = bounds::SCALE))]
-    pub head_strength: f64,
-    /// Penalty L/2 |H|² of the features of all samples.
-    #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
-    #[schemars(range(min = 0.0, max = bounds::SCALE))]
-    pub feature_strength: f64,
+    /// Penalties.
+    #[serde(flatten, with = "Folding::<UfmStrength>")]
+    pub strength: UfmStrength,
     /// Loss: squared errors with a bias that is not penalised lead to a simplex, without one to an
     /// orthogonal frame.
     #[schemars(with = "Names<Fit>")]
@@ -54,13 +49,39 @@ pub struct CollapseUfm {
     pub seed: u64,
 }
 
+/// Penalties of the head and of the features.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UfmStrength {
+    /// Penalty L/2 |W|² of the head.
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub head: f64,
+    /// Penalty L/2 |H|² of the features of all samples.
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub features: f64,
+}
+
+impl Default for UfmStrength {
+    fn default() -> Self {
+        Self { head: 5e-4, features: 5e-4 }
+    }
+}
+
+impl Folded for UfmStrength {
+    const NAME: &'static str = "ufm_strength";
+    const OPTION: &'static str = "strength";
+    const HELP: &'static str =
+        "Penalties of the head and of the features: `head=0.01,features=0.01`.";
+
+    catalogue!(UfmStrength);
+}
+
 impl Default for CollapseUfm {
     fn default() -> Self {
         Self {
             classes: 10,
             per_class: None,
-            head_strength: 5e-4,
-            feature_strength: 5e-4,
+            strength: UfmStrength::default(),
             loss: Fit::CrossEntropy,
             features: None,
             check: 0,
@@ -94,7 +115,8 @@ impl Job for CollapseUfm {
             None => (self.classes, 1),
         };
         let per_class = self.per_class.unwrap_or(mean);
-        let Self { head_strength, feature_strength, loss: fit, .. } = *self;
+        let UfmStrength { head: head_strength, features: feature_strength } = self.strength;
+        let fit = self.loss;
         let ufm = Ufm { classes, per_class, head_strength, feature_strength, fit };
         let optimum = ufm.optimum()?;
         let comparison = match &file {
