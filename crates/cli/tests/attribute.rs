@@ -402,7 +402,7 @@ fn images_of_a_small_network_are_attributed() {
     let w = Workshop::new();
     w.write("a-images-idx3-ubyte", images());
     w.write("labels", labels(3));
-    w.ok("train-net mlp:16 --images a-images-idx3-ubyte --labels labels --epochs 5 -o net");
+    w.ok("train-net mlp:16 --images a-images-idx3-ubyte:labels=labels --epochs 5 -o net");
     let data = "a-images-idx3-ubyte --reading labels=labels";
     w.ok(&format!("attribute cache net --train {data},examples=0-79 --compress identity -o store"));
     let query = format!("--query {data},examples=80-83 --top 5");
@@ -546,13 +546,13 @@ fn scores_are_measured_by_networks_trained_on_parts() {
     let w = Workshop::new();
     w.write("a-images-idx3-ubyte", images());
     w.write("labels", labels(3));
-    let data = "a-images-idx3-ubyte --labels labels";
-    w.ok(&format!("train-net mlp:8 --images {data} --examples 0-59 --steps 30 -o net"));
+    let data = "a-images-idx3-ubyte:labels=labels";
+    w.ok(&format!("train-net mlp:8 --images {data},examples=0-59 --steps 30 -o net"));
     let cache = "attribute cache net --compress identity --target margin";
     let read = "--reading labels=labels,examples=0-59";
     w.ok(&format!("{cache} --train a-images-idx3-ubyte {read} -o store"));
     let lds = format!(
-        "attribute lds store --images {data} --examples 60-79 --subsets 8 --share 0.4 --repeats 2 \
+        "attribute lds store --images {data},examples=60-79 --subsets 8 --share 0.4 --repeats 2 \
          --steps 20 --training batch=16 --rate 0.01 --seed 3 --methods influence,trak,grad-dot \
          --dampings 0.1 absolute:0.01"
     );
@@ -582,8 +582,8 @@ fn scores_are_measured_by_networks_trained_on_parts() {
         2,
         &["'1.5'", "--share", "from 0 to 1"],
     );
-    let removed = "attribute lds store --images a-images-idx3-ubyte --labels labels --examples \
-                   60-62 --methods grad-dot --steps 20 --training batch=16 --rate 0.01 --remove 2,20 -o less";
+    let removed = "attribute lds store --images \
+                   a-images-idx3-ubyte:labels=labels,examples=60-62 --methods grad-dot --steps 20 --training batch=16 --rate 0.01 --remove 2,20 -o less";
     let part = w.ok_json(&format!("{removed} --shard 0/2"));
     // All examples, and for each query two numbers of the method's best and of random ones.
     assert_eq!((&part["known"], &part["subsets"]), (&json!(7), &json!(13)));
@@ -600,7 +600,7 @@ fn scores_are_measured_by_networks_trained_on_parts() {
     let other = removed.replace("--remove 2,20", "--remove 2,21");
     w.fails(&other, 6, &["another training"]);
     w.fails(&removed.replace("--remove 2,20", "--remove 60"), 2, &["--remove", "from 1 to 59"]);
-    let one = "attribute lds store --images a-images-idx3-ubyte --labels labels --examples 60-69 \
+    let one = "attribute lds store --images a-images-idx3-ubyte:labels=labels,examples=60-69 \
                --steps 5 --methods grad-dot -o one --leave-out";
     let one_out = w.ok_json(&format!("{one} 0-2,7"));
     assert_eq!((&one_out["subsets"], &one_out["examples_of_a_subset"]), (&json!(4), &json!(59)));
@@ -621,7 +621,7 @@ fn wrong_labels_have_much_influence_on_themselves() {
     // A header of eight bytes.
     [5, 22, 41].iter().for_each(|image| wrong[8 + image] = (wrong[8 + image] + 1) % 4);
     w.write("labels", wrong);
-    let data = "a-images-idx3-ubyte --labels labels";
+    let data = "a-images-idx3-ubyte:labels=labels";
     w.ok(&format!("train-net mlp:8 --images {data} --steps 60 --rate 0.01 --training last -o net"));
     let cache = "attribute cache net --train a-images-idx3-ubyte --reading labels=labels";
     w.ok(&format!("{cache} --compress identity -o store"));

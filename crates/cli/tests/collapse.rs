@@ -155,7 +155,7 @@ fn every_layer_of_a_network_is_measured() {
     w.write("a-images-idx3-ubyte", images());
     w.write("a-labels-idx1-ubyte", labels(3));
     w.ok("train-net mlp:8 --images a-images-idx3-ubyte --steps 60 -o net");
-    let args = "collapse measure --net net --images a-images-idx3-ubyte --labels a-labels-idx1-ubyte --examples 0-99 -o c.json";
+    let args = "collapse measure --net net --images a-images-idx3-ubyte:labels=a-labels-idx1-ubyte,examples=0-99 -o c.json";
     let result = w.ok_json(args);
     let layers = result["layers"].as_array().unwrap();
     assert!(layers.len() > 3, "{result}");
@@ -166,7 +166,7 @@ fn every_layer_of_a_network_is_measured() {
     assert_eq!(with_head.len(), 1, "the head reads one layer");
     // The head of a layer decides as the network does.
     let scored = w.ok_json(
-        "eval-net net --images a-images-idx3-ubyte --labels a-labels-idx1-ubyte --examples 0-99",
+        "eval-net net --images a-images-idx3-ubyte:labels=a-labels-idx1-ubyte,examples=0-99",
     );
     assert_eq!(with_head[0]["metrics"]["acc_lin"], scored["acc"], "{result}");
     assert!(w.ok("report c.json --format html").contains("Collapse through the layers"));
@@ -229,16 +229,12 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     assert_eq!(of_file["examples"], ROWS);
     w.write("a-images-idx3-ubyte", images());
     w.write("a-labels-idx1-ubyte", labels(3));
-    let args = "collapse depth --depths 2 --steps 3 --images a-images-idx3-ubyte \
-                --labels a-labels-idx1-ubyte --per-class 2";
-    let of_images = w.ok_json(&format!("{args} --resize 4,4 --architecture t11 --tokens 4"));
+    let args = "collapse depth --depths 2 --steps 3 --per-class 2 \
+                --images a-images-idx3-ubyte:labels=a-labels-idx1-ubyte";
+    let of_images = w.ok_json(&format!("{args},resize=4x4 --architecture t11 --tokens 4"));
     assert_eq!((&of_images["examples"], &of_images["tokens"]), (&json!(8), &json!(4)));
     assert_eq!(of_images["plan"]["hidden"], 4);
-    w.fails(
-        &format!("{args} --resize 4,4 --architecture t11 --tokens 5"),
-        2,
-        &["--tokens 5", "16"],
-    );
+    w.fails(&format!("{args},resize=4x4 --architecture t11 --tokens 5"), 2, &["--tokens 5", "16"]);
     w.fails(&args.replace("class 2", "class 9999"), 2, &["--per-class 9999", "class 0 has"]);
     w.write("one.txt", "the cat sat on the mat and the dog ran after it ".repeat(4));
     w.write("two.txt", "profits rose in the third quarter of that year ".repeat(5));

@@ -356,8 +356,8 @@ fn a_budget_with_an_evaluation_text_fits_to_the_other_text() {
 }
 
 /// Images to fit to, and others to score on.
-const IMAGES: &str = "--calibration a-images-idx3-ubyte --calibration-labels a-labels-idx1-ubyte \
-                      --calibration-examples 0-59 --images a-images-idx3-ubyte --examples 60-119";
+const IMAGES: &str = "--calibration a-images-idx3-ubyte:labels=a-labels-idx1-ubyte,examples=0-59 \
+                      --images a-images-idx3-ubyte:examples=60-119";
 
 /// Names and shares of the cells with a model, each paired with the dense network in a metric.
 fn models<'a>(cells: &'a [(String, Value, Value)], metric: &str) -> Vec<(&'a str, f64)> {
@@ -436,7 +436,7 @@ fn what_suits_no_comparison_of_images_is_refused_by_option() {
             &["--calibration and --images share 10 images", "the first is 50"],
         ),
         (IMAGES.replace("60-119", "60-200"), &["there is no image 200"]),
-        (IMAGES.replace("0-59", "x"), &["--calibration-examples x"]),
+        (IMAGES.replace("0-59", "x"), &["--calibration examples=x"]),
     ] {
         let line =
             if line.starts_with("compare") { line } else { format!("compare-net net {line}") };

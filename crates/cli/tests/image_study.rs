@@ -206,7 +206,7 @@ fn arrays_with_channels_first_are_refused_wherever_images_are_read() {
     w.write("y.npy", array("(120,)", &label));
     w.write("net.yaml", NET);
     w.write("net.safetensors", weights());
-    w.ok("train-net mlp:4 --images last.npy --labels y.npy --steps 2 -o net");
+    w.ok("train-net mlp:4 --images last.npy:labels=y.npy --steps 2 -o net");
     w.ok(
         "attribute cache net --train last.npy --reading labels=y.npy --compress identity -o store",
     );
@@ -215,14 +215,14 @@ fn arrays_with_channels_first_are_refused_wherever_images_are_read() {
     w.write("images.yaml", recipe);
     let words = ["channels first", "(images, channels, height, width)", "transpose(0, 2, 3, 1)"];
     for command in [
-        "train-net mlp:4 --images first.npy --labels y.npy --steps 2 -o no",
-        "eval-net net --images first.npy --labels y.npy",
+        "train-net mlp:4 --images first.npy:labels=y.npy --steps 2 -o no",
+        "eval-net net --images first.npy:labels=y.npy",
         "flow train --data first.npy --steps 1 -o no",
         "flow train --data batch.npy --steps 1 -o no",
         "flow match --data batch.npy --steps 1 -o no",
         "attribute cache net --train first.npy --reading labels=y.npy --compress identity -o no",
         "attribute score store --query first.npy --reading labels=y.npy",
-        "collapse measure --net net --images first.npy --labels y.npy",
+        "collapse measure --net net --images first.npy:labels=y.npy",
         "run -r images.yaml -o no",
     ] {
         let code = w.run(command).code.unwrap();

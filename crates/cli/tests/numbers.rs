@@ -52,8 +52,8 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("eval-net", "{net=net} --images=a-images-idx3-ubyte"),
     (
         "compare-net",
-        "{net=net} --calibration=a-images-idx3-ubyte --calibration-examples=0-59 \
-                     --images=a-images-idx3-ubyte --examples=60-119 --keep=0.5 --methods=svd -o OUT",
+        "{net=net} --calibration=a-images-idx3-ubyte:examples=0-59 \
+                     --images=a-images-idx3-ubyte:examples=60-119 --keep=0.5 --methods=svd -o OUT",
     ),
     ("attribute-best", "{store=store} --query=query.jsonl -o OUT"),
     ("attribute-cache", "{model=model} --train=docs.jsonl --compress=factgrass:16 -o OUT"),
@@ -105,7 +105,6 @@ pub(crate) const BASES: &[(&str, &str)] = &[
 const FORMS: &[(&str, &[&str])] = &[
     ("base_model", &[]),
     ("batch_size", &["#"]),
-    ("calibration_examples", &["#", "0-#"]),
     ("chat_template_args", &["{\"n\":#}"]),
     (
         "compress",
@@ -135,6 +134,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("group", &[]),
     ("groups", &[]),
     ("ignore", &[]),
+    ("images", &["a-images-idx3-ubyte:examples=#", "a-images-idx3-ubyte:resize=#x#"]),
     ("inputs_tensor", &[]),
     ("layer", &["cd:#", "householder:#", "woodbury:#", "{\"kind\": \"low_rank\", \"rank\": #}"]),
     ("layers", &["#", "0-#"]),

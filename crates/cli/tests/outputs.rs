@@ -41,7 +41,7 @@ const RUNS: [&str; 10] = [
     "attribute best store --query text.jsonl --output",
     "attribute lds store --images a-images-idx3-ubyte --output",
     "compare model --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
-    "compare-net net --calibration a-images-idx3-ubyte --calibration-examples 0-59 --images a-images-idx3-ubyte --examples 60-119 --methods svd --output",
+    "compare-net net --calibration a-images-idx3-ubyte:examples=0-59 --images a-images-idx3-ubyte:examples=60-119 --methods svd --output",
     "molecule compare potential.ckpt --calibration a.xyz --test b.xyz --methods svd --output",
 ];
 

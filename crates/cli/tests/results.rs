@@ -41,8 +41,8 @@ const MORE: &[&str] = &[
     "train-lm --steps=1 --dry-run -o OUT",
     "train-lm --steps=1 -o OUT",
     "attribute cache model --train=docs.jsonl --compress=factgrass:16 --dry-run -o OUT",
-    "attribute lds netstore --images=a-images-idx3-ubyte --remove=2 --steps=2 --methods=cosine \
-     --examples=0-2 -o OUT",
+    "attribute lds netstore --images=a-images-idx3-ubyte:examples=0-2 --remove=2 --steps=2 \
+     --methods=cosine -o OUT",
     "attribute lds netstore --images=a-images-idx3-ubyte --subsets=2 --steps=2 --shard=0/2 -o OUT",
     "attribute score store --query=query.jsonl --by-layer --groups=*mlp* -o OUT",
     "collapse depth --depths=2,3 --steps=2 --classes=2 --per-class=3 --architecture=rn1:width=4 --shard=0/2 -o part",

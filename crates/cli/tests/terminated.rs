@@ -38,7 +38,7 @@ const LONG: &[&str] = &[
     "train-lm -o OUT",
     "train-lm --text text.jsonl --architecture hidden=8,layers=1,context=16 --vocab 280 --steps 10000000 -o OUT",
     "train-net mlp:8 --images a-images-idx3-ubyte --steps 10000000 -o OUT",
-    "compare-net net --calibration a-images-idx3-ubyte --calibration-examples 0-59 --images a-images-idx3-ubyte --examples 60-119 --methods low_rank_trained:epochs=100000 --no-controls -o OUT",
+    "compare-net net --calibration a-images-idx3-ubyte:examples=0-59 --images a-images-idx3-ubyte:examples=60-119 --methods low_rank_trained:epochs=100000 --no-controls -o OUT",
     "attribute cache model --train long.jsonl --compress factgrass:16 -o OUT",
     "attribute lds netstore --images a-images-idx3-ubyte --subsets 10000 --steps 1000 -o OUT",
     "attribute world --stories 2000000 -o OUT",

@@ -6,7 +6,7 @@ use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
 /// Four classes of 8 x 8 images, of which the first 80 are trained on.
-pub(crate) const MLP: &str = "train-net mlp:16,12 --images a-images-idx3-ubyte --examples 0-79 \
+pub(crate) const MLP: &str = "train-net mlp:16,12 --images a-images-idx3-ubyte:examples=0-79 \
                    --rate 0.01 --held-out-share 0.2 --training batch=16";
 
 pub(crate) fn workshop() -> Workshop {
@@ -128,15 +128,16 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
         ("mlp:16,12", "odd.yaml", 3, &["odd.yaml", "relux"]),
         ("mlp:16,12", "absent.yaml", 1, &["absent.yaml"]),
         ("a-images", "cut-images", 1, &["cut-images", "is truncated"]),
-        ("--training batch=16", "--labels far-labels-idx1-ubyte", 0, &[]),
+        ("examples=0-79", "labels=far-labels-idx1-ubyte", 0, &[]),
         ("0-79", "0-120", 2, &["no image 120"]),
         ("0-79", "7", 2, &["at least two"]),
-        ("0-79", "x", 2, &["--examples x"]),
+        ("0-79", "x", 2, &["--images examples=x"]),
         ("0.2", "1.5", 2, &["--held-out-share", "from 0 to 1"]),
         ("0.01", "0", 2, &["--rate 0"]),
         ("batch=16", "weight_decay=nan", 2, &["weight_decay is nan"]),
-        ("--training batch=16", "--resize 8", 2, &["--resize 8", "16,16"]),
-        ("--training batch=16", "--format png", 1, &["PNG"]),
+        ("examples=0-79", "resize=8", 2, &["--images resize=8", "16x16"]),
+        ("examples=0-79", "format=png", 1, &["PNG"]),
+        ("examples=0-79", "formats=png", 2, &["images has no option formats", "format"]),
     ] {
         let command = format!("{MLP} --dry-run -o out").replacen(from, to, 1);
         match code {

@@ -73,6 +73,8 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     folded::<EvaluationOptions>(),
     folded::<language::train_lm::ModelOptions>(),
     folded::<language::train_lm::TrainingOptions>(),
+    (ImageOptions::NAME, ImageOptions::catalogue),
+    (nets::images::FittedImages::NAME, nets::images::FittedImages::catalogue),
     folded::<attribute::ExampleOptions>(),
     folded::<attribute::cache::CacheReading>(),
     folded::<ServeLimits>(),

@@ -105,7 +105,6 @@ mod tests {
     const WORDS: &[&str] = &[
         "base_model",
         "batch_size",
-        "calibration_examples",
         "chat_template_args",
         "compress",
         "damping",

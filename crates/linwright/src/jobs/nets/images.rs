@@ -1,7 +1,7 @@
 //! Labelled images as options of jobs.
 
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, FailureKind};
+use crate::jobs::kit::{Catalogue, Failure, FailureKind, Terms};
 use linwright_data::Indices;
 use linwright_data::images::{ImageFiles, ImageFormat, ImageSource, Images};
 use linwright_nets::open_images;
@@ -10,28 +10,61 @@ use linwright_study::recipe::ImageEvaluation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// Labelled images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ImageOptions {
-    /// Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of PNG
-    /// files for each class.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
+    /// An idx or npy file, binary records of CIFAR, or a folder with a sub-folder of PNG files for
+    /// each class.
+    #[schemars(extend("x-path" = true))]
     pub images: PathBuf,
     /// Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the images].
-    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub labels: Option<PathBuf>,
     /// Format of the images [default: detected from the files].
     #[schemars(with = "Option<Names<ImageFormat>>")]
     pub format: Option<ImageFormat>,
     /// Use these images only: indices from zero such as `0-7999`.
-    #[schemars(extend("x-value" = "LIST"))]
     pub examples: Option<String>,
     /// Resize the images to this height and width, such as `16x16`: area means, or linear
     /// interpolation between pixels.
-    #[schemars(extend("x-value" = "H,W"))]
     pub resize: Option<String>,
+}
+
+static IMAGES: LazyLock<Catalogue> =
+    LazyLock::new(|| Catalogue::with_head::<ImageOptions>("images", "images", "labelled images"));
+
+impl Terms for ImageOptions {
+    const NAME: &'static str = "images";
+
+    fn catalogue() -> &'static Catalogue {
+        &IMAGES
+    }
+}
+
+/// Labelled images to fit to, of the format and size of others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FittedImages {
+    /// The images.
+    #[schemars(extend("x-path" = true))]
+    pub images: PathBuf,
+    /// Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the images].
+    pub labels: Option<PathBuf>,
+    /// Use these images only: indices from zero such as `0-7999`.
+    pub examples: Option<String>,
+}
+
+static FITTED: LazyLock<Catalogue> =
+    LazyLock::new(|| Catalogue::with_head::<FittedImages>("images", "images", "images to fit to"));
+
+impl Terms for FittedImages {
+    const NAME: &'static str = "fitted_images";
+
+    fn catalogue() -> &'static Catalogue {
+        &FITTED
+    }
 }
 
 impl ImageOptions {
@@ -47,7 +80,9 @@ impl ImageOptions {
         if let Some(size) = &self.resize {
             let wrong = || {
                 let size = shown(size);
-                Failure::usage(format!("--resize {size}: expected height and width, such as 16x16"))
+                Failure::usage(format!(
+                    "--images resize={size}: expected height and width, such as 16x16"
+                ))
             };
             let (height, width) = size.split_once([',', 'x']).ok_or_else(wrong)?;
             let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
@@ -62,7 +97,7 @@ impl ImageOptions {
     /// [`Failure`] for a size or a list that cannot be read.
     pub(in crate::jobs) fn evaluation(&self) -> Result<ImageEvaluation, Failure> {
         let ImageSource { images, format, labels, resize, .. } = self.source()?;
-        let examples = chosen("--examples", self.examples.as_deref())?;
+        let examples = chosen("--images examples=", self.examples.as_deref())?;
         Ok(ImageEvaluation { images, format, labels, resize, examples })
     }
 
@@ -71,7 +106,7 @@ impl ImageOptions {
     /// # Errors
     /// [`Failure`] for unusable files, missing labels and indices without an image.
     pub(in crate::jobs) fn read(&self) -> Result<Images, Failure> {
-        let examples = chosen("--examples", self.examples.as_deref())?;
+        let examples = chosen("--images examples=", self.examples.as_deref())?;
         open_images("--images", &self.source()?, examples.as_ref()).map_err(|error| {
             let failure = Failure::from(error);
             // What is wrong in a recipe of a study is wrong in an option here.
@@ -92,7 +127,7 @@ pub(in crate::jobs) fn chosen(
     list: Option<&str>,
 ) -> Result<Option<Indices>, Failure> {
     let read = |list: &str| {
-        let wrong = |why| Failure::usage(format!("{option} {}: {why}", shown(list)));
+        let wrong = |why| Failure::usage(format!("{option}{}: {why}", shown(list)));
         Indices::parse(list).map_err(wrong)
     };
     list.map(read).transpose()

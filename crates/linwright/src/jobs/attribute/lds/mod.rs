@@ -7,7 +7,9 @@ mod run;
 
 use self::result::{LdsMeasured, LdsPart, RemovalMeasured};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Folding, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{
+    Division, Failure, Folding, Job, Outcome, OutputPath, Session, WithOptions, bounds,
+};
 use crate::jobs::nets::images::ImageOptions;
 use crate::jobs::nets::train::NetTrainingOptions;
 use linwright_attribute::Method;
@@ -23,9 +25,10 @@ pub struct AttributeLds {
     /// A store that `attribute cache` wrote of a small network and labelled images.
     #[schemars(extend("x-positional" = true))]
     pub store: PathBuf,
-    /// The images whose answers are attributed.
-    #[serde(flatten)]
-    pub images: ImageOptions,
+    /// Labelled images whose answers are attributed: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
+    /// PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
+    #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
+    pub images: WithOptions<ImageOptions>,
     /// Methods to compare; trak needs a store of margins.
     #[schemars(with = "Vec<Names<Method>>")]
     pub methods: Vec<Method>,
@@ -66,7 +69,7 @@ impl Default for AttributeLds {
     fn default() -> Self {
         Self {
             store: PathBuf::new(),
-            images: ImageOptions::default(),
+            images: WithOptions::default(),
             methods: vec![Method::Influence, Method::GradDot, Method::Cosine, Method::Similarity],
             dampings: vec!["relative:0.1".into()],
             subsets: 50,

@@ -2,7 +2,6 @@
 
 use super::CollapseDepth;
 use crate::jobs::kit::{Failure, room};
-use crate::jobs::nets::images::ImageOptions;
 use linwright_collapse::FeatureFile;
 use linwright_collapse::depth::{DepthData, DepthSizes};
 use linwright_data::Corpus;
@@ -42,19 +41,13 @@ pub(super) fn data(job: &CollapseDepth, key: RngKey) -> Result<DepthData, Failur
 /// Draws the same number of images of each class; their pixels together have mean zero and variance
 /// one.
 fn of_images(job: &CollapseDepth, tokens: usize, key: RngKey) -> Result<DepthData, Failure> {
-    let options = ImageOptions {
-        images: job.images.clone().unwrap_or_default(),
-        labels: job.labels.clone(),
-        resize: job.resize.clone(),
-        ..ImageOptions::default()
-    };
-    let images = options.read()?;
+    let images = job.images.clone().unwrap_or_default().read()?;
     let numbers = images.shape().numbers();
     if numbers % tokens != 0 {
         return Err(Failure::usage(format!(
             "--tokens {tokens}: the {numbers} numbers of an image are no multiple of it"
         ))
-        .hint("give other --tokens, or --resize"));
+        .hint("give other --tokens, or resize of --images"));
     }
     let examples = labelled(&images)?;
     let Targets::Classes(labels) = examples.targets() else {

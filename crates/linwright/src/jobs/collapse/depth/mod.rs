@@ -10,6 +10,7 @@ use crate::jobs::kit::{
     Catalogue, Division, Failure, Folded, Folding, Job, Outcome, OutputPath, Session, Terms,
     WithOptions, bounds, catalogue,
 };
+use crate::jobs::nets::images::ImageOptions;
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use linwright_report::ReportKind;
@@ -52,17 +53,12 @@ pub struct CollapseDepth {
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     #[schemars(extend("x-conflicts" = ["classes", "per_class", "noise"]))]
     pub features: Option<PathBuf>,
-    /// Images as inputs, --per-class of each class, drawn: an idx or npy file, binary records of
-    /// CIFAR, or a folder with a sub-folder of PNG files for each class.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    /// Labelled images as inputs, --per-class of each class, drawn: an idx or npy file, binary
+    /// records of CIFAR, or a folder with a sub-folder of PNG files for each class, with keys:
+    /// `FILE:labels=FILE,resize=8x8`.
+    #[schemars(extend("x-value" = "FILE:KEY=VALUE"))]
     #[schemars(extend("x-conflicts" = ["features", "classes", "noise"]))]
-    pub images: Option<PathBuf>,
-    /// Their labels [default: the file beside one called ..images-idx3.., or in the images].
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["images"]))]
-    pub labels: Option<PathBuf>,
-    /// Resize the images to this height and width, such as `8,8`.
-    #[schemars(extend("x-value" = "H,W", "x-requires" = ["images"]))]
-    pub resize: Option<String>,
+    pub images: Option<WithOptions<ImageOptions>>,
     /// Texts as inputs, each a class: --per-class pieces of consecutive words, drawn, whose words
     /// are random vectors.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-whole" = true, "x-many" = true))]
@@ -191,8 +187,6 @@ impl Default for CollapseDepth {
             rate: 0.005,
             features: None,
             images: None,
-            labels: None,
-            resize: None,
             texts: Vec::new(),
             classes: 4,
             per_class: 15,
@@ -218,8 +212,9 @@ impl Job for CollapseDepth {
     const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseOverDepth>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
-        let files = [&self.features, &self.images, &self.labels].into_iter().flatten();
-        files.chain(&self.texts).cloned().collect()
+        let images = self.images.iter().flat_map(|images| images.inputs());
+        let files = self.features.iter().chain(&self.texts).cloned();
+        files.chain(images).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {

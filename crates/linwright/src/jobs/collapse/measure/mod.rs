@@ -5,7 +5,8 @@ mod run;
 
 use self::result::CollapseMeasured;
 use crate::jobs::collapse::options::CollapseOptions;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, WithOptions, bounds};
+use crate::jobs::nets::images::ImageOptions;
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,15 +43,9 @@ pub struct CollapseMeasure {
     /// Instead of features, a directory that train-net wrote: all its layers are measured.
     #[schemars(extend("x-value" = "NET", "x-path" = true, "x-requires" = ["images"]))]
     pub net: Option<PathBuf>,
-    /// Images for the network, as for eval-net.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["net"]))]
-    pub images: Option<PathBuf>,
-    /// Their labels [default: the file beside one called ..images-idx3.., or in the images].
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["images"]))]
-    pub labels: Option<PathBuf>,
-    /// Use these images only: indices from zero such as `0-7999`.
-    #[schemars(extend("x-value" = "LIST", "x-requires" = ["images"]))]
-    pub examples: Option<String>,
+    /// Labelled images for the network, as for eval-net: `FILE:labels=FILE,examples=0-7999`.
+    #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-requires" = ["net"]))]
+    pub images: Option<WithOptions<ImageOptions>>,
     /// Additions to the metrics.
     #[serde(flatten)]
     pub options: CollapseOptions,
@@ -74,16 +69,9 @@ impl Job for CollapseMeasure {
     const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseMeasured>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
-        let all = [
-            &self.features,
-            &self.head,
-            &self.sums,
-            &self.ood,
-            &self.net,
-            &self.images,
-            &self.labels,
-        ];
-        all.into_iter().flatten().cloned().collect()
+        let all = [&self.features, &self.head, &self.sums, &self.ood, &self.net];
+        let images = self.images.iter().flat_map(|images| images.inputs());
+        all.into_iter().flatten().cloned().chain(images).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {

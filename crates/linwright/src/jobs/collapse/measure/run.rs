@@ -6,7 +6,6 @@ use crate::jobs::collapse::options::{
     Files, check_result, detail_notes, finish, head_of, is_sums, written_sums,
 };
 use crate::jobs::kit::{Failure, Outcome, Session, outputs};
-use crate::jobs::nets::images::ImageOptions;
 use linwright_collapse::{
     ClassStatistics, ClassSums, FeatureFile, Features, HeadRef, Keep, LayerReport, NetFeatures,
     Source,
@@ -144,14 +143,8 @@ fn of_net(
 ) -> Result<(MeasuredOf, Vec<LayerReport>), Failure> {
     session.step(&format!("loading {}", path.display()));
     let OpenedNet { net, hash } = Net::open(path)?;
-    let images = ImageOptions {
-        images: job.images.clone().unwrap_or_default(),
-        labels: job.labels.clone(),
-        examples: job.examples.clone(),
-        ..ImageOptions::default()
-    };
     session.step("reading the images");
-    let images = images.read()?;
+    let images = job.images.clone().unwrap_or_default().read()?;
     let examples = labelled(&images)?;
     session.step("running the network");
     let NetFeatures { layers, labels, classes, head } = NetFeatures::of(&net, &examples, session)?;

@@ -4,8 +4,10 @@ mod result;
 
 use self::result::NetCompared;
 use crate::jobs::comparison::{self, Comparing, ComparisonOptions};
-use crate::jobs::kit::{Division, Failure, FailureKind, Job, Outcome, OutputPath, Session};
-use crate::jobs::nets::images::{ImageOptions, chosen};
+use crate::jobs::kit::{
+    Division, Failure, FailureKind, Job, Outcome, OutputPath, Session, WithOptions,
+};
+use crate::jobs::nets::images::{FittedImages, ImageOptions, chosen};
 use linwright_data::images::ImageFiles;
 use linwright_nets::{Net, OpenedNet};
 use linwright_report::ReportKind;
@@ -24,19 +26,14 @@ pub struct CompareNet {
     /// weights.
     #[schemars(extend("x-positional" = true))]
     pub net: String,
-    /// Images to fit to, of the same format and size as --images; a tenth of them is for
-    /// validation.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
-    pub calibration: PathBuf,
-    /// Their labels, as for --labels.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
-    pub calibration_labels: Option<PathBuf>,
-    /// Fit to these images only, as for --examples.
-    #[schemars(extend("x-value" = "LIST"))]
-    pub calibration_examples: Option<String>,
-    /// The images on which networks are scored.
-    #[serde(flatten)]
-    pub images: ImageOptions,
+    /// Labelled images to fit to, of the same format and size as --images, with keys:
+    /// `FILE:labels=FILE,examples=0-7999`; a tenth of them is for validation.
+    #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
+    pub calibration: WithOptions<FittedImages>,
+    /// Labelled images on which networks are scored: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
+    /// PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
+    #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
+    pub images: WithOptions<ImageOptions>,
     /// What is compared.
     #[serde(flatten)]
     pub comparison: ComparisonOptions,
@@ -57,8 +54,8 @@ impl Job for CompareNet {
     const RESULTS: &'static [ReportKind] = &[ReportKind::of::<NetCompared>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
-        let mut inputs = vec![PathBuf::from(&self.net), self.calibration.clone()];
-        inputs.extend(self.calibration_labels.clone());
+        let mut inputs = vec![PathBuf::from(&self.net), self.calibration.images.clone()];
+        inputs.extend(self.calibration.labels.clone());
         inputs.extend(self.images.inputs());
         inputs
     }
@@ -89,13 +86,13 @@ impl CompareNet {
     /// The images to fit to.
     fn calibration(&self) -> Result<ImageCalibration, Failure> {
         let eval = self.images.evaluation()?;
-        let list = self.calibration_examples.as_deref();
+        let list = self.calibration.examples.as_deref();
         Ok(ImageCalibration {
             format: eval.format,
-            labels: self.calibration_labels.clone().map(ImageFiles::One),
+            labels: self.calibration.labels.clone().map(ImageFiles::One),
             resize: eval.resize,
-            examples: chosen("--calibration-examples", list)?,
-            ..ImageCalibration::new(ImageFiles::One(self.calibration.clone()))
+            examples: chosen("--calibration examples=", list)?,
+            ..ImageCalibration::new(ImageFiles::One(self.calibration.images.clone()))
         })
     }
 }

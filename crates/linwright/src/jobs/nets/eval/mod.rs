@@ -3,7 +3,7 @@
 mod result;
 
 use self::result::NetScores;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, WithOptions, outputs};
 use crate::jobs::nets::images::ImageOptions;
 use linwright_nets::{Net, OpenedNet, labelled, score};
 use linwright_ops::Network;
@@ -22,9 +22,10 @@ pub struct EvalNet {
     /// weights.
     #[schemars(extend("x-positional" = true))]
     pub net: String,
-    /// The images.
-    #[serde(flatten)]
-    pub images: ImageOptions,
+    /// Labelled images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
+    /// PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
+    #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
+    pub images: WithOptions<ImageOptions>,
     /// Also write the result as JSON to this file.
     #[schemars(extend("x-short" = "o"))]
     pub output: Option<OutputPath>,

@@ -8,7 +8,8 @@ mod run;
 use self::result::{NetPlanned, NetTrained};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{
-    Failure, Folded, Folding, Job, Outcome, OutputPath, Session, StatePath, bounds, catalogue,
+    Failure, Folded, Folding, Job, Outcome, OutputPath, Session, StatePath, WithOptions, bounds,
+    catalogue,
 };
 use crate::jobs::nets::images::ImageOptions;
 use linwright_nets::Loss;
@@ -25,9 +26,10 @@ pub struct TrainNet {
     /// these widths with ReLU between them, one output for each class and normalised pixels.
     #[schemars(extend("x-positional" = true))]
     pub net: String,
-    /// The images.
-    #[serde(flatten)]
-    pub images: ImageOptions,
+    /// Labelled images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
+    /// PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
+    #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
+    pub images: WithOptions<ImageOptions>,
     /// Share of the images held out for the curve and the choice of the best step, at least one
     /// image [default: 0.1].
     #[schemars(extend("x-value" = "SHARE"))]
