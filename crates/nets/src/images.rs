@@ -44,7 +44,7 @@ pub enum LabelledImagesError {
 
 /// What the file of labels is called beside a key of the recipe, or an option.
 fn labels_of(of: &str) -> String {
-    if of.starts_with("--") { "--labels".to_owned() } else { format!("{of}.labels") }
+    if of.starts_with("--") { "labels=FILE".to_owned() } else { format!("{of}.labels") }
 }
 
 /// Reads the chosen images of a data set; `of` is its key in the recipe, for messages.
