@@ -436,7 +436,7 @@ mod tests {
                 count += 1;
             }
         }
-        assert!(count > 240, "{count} options");
+        assert!(count > 150, "{count} options");
     }
 
     #[test]

@@ -119,8 +119,8 @@ fn samples_that_overflow_are_drawn_again_and_counted() {
 fn raw_images_of_28_by_28_are_resized_learnt_and_drawn() {
     let w = Workshop::new();
     w.write("digits-images-idx3-ubyte", digits(60));
-    let train = "flow train --data digits-images-idx3-ubyte --architecture depth=1,hidden=4 \
-                 --training batch=16 --seed 1";
+    let train = "flow train --data digits-images-idx3-ubyte --training batch=16 --seed 1 \
+                 --architecture depth=1,hidden=4";
     let run = w.run(&format!("{train} --steps 30 -o flow"));
     assert!(run.stderr.contains("28 x 28 are resized by area to 16 x 16"), "{}", run.stderr);
     let said = run.succeeded(train);
@@ -139,7 +139,7 @@ fn raw_images_of_28_by_28_are_resized_learnt_and_drawn() {
     w.ok("flow sample flow -n 4 --between digits-images-idx3-ubyte -o path.png");
     // Another size, another architecture, another mix.
     let dry = w.ok_json(&format!(
-        "{train} --resize 8,16 --architecture levels=2,squeeze=place-major,shuffle --layer plu --limit 20 \
+        "{train},levels=2,squeeze=place-major,shuffle --resize 8,16 --layer plu --limit 20 \
          --held-out-share 0.5 --steps 7 -o none --dry-run"
     ));
     assert_eq!((&dry["planned_steps"], &dry["flow"]["levels"]), (&json!(7), &json!(2)));
@@ -213,7 +213,7 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
     w.write("line.npy", NpzArray::file_of(&[4], &[0.0; 4]));
     w.write("three.npy", NpzArray::file_of(&[3, 3], &[0.5; 9]));
     let before = w.names();
-    let train = "flow train --architecture depth=1,hidden=4 --steps 1 -o flow --data";
+    let train = "flow train --steps 1 -o flow --architecture depth=1,hidden=4";
     for (more, code, words) in [
         ("missing", 1, &["missing"][..]),
         ("cut-images-idx3-ubyte", 1, &["cut-images", "truncated"]),
@@ -227,16 +227,21 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
         ("moons --training clip=0", 2, &["--training clip=0"]),
         ("moons --resize 8,8", 2, &["--resize", "points"]),
         ("moons --limit 5", 2, &["--limit", "drawn"]),
-        ("moons --architecture levels=2", 2, &["levels is 2", "1 for points"]),
-        ("a-images-idx3-ubyte --architecture levels=4", 2, &["multiples of 16"]),
+        ("moons levels=2", 2, &["levels is 2", "1 for points"]),
+        ("a-images-idx3-ubyte levels=4", 2, &["multiples of 16"]),
         ("a-images-idx3-ubyte --resize 9,9", 2, &["9 x 9", "multiples of"]),
         ("a-images-idx3-ubyte --resize 9", 2, &["--resize 9", "16,16"]),
         ("a-images-idx3-ubyte --held-out-share 1", 2, &["--held-out-share 1"]),
     ] {
-        w.fails(&format!("{train} {more}"), code, words);
+        let (data, levels) = more.split_once(" levels=").unwrap_or((more, ""));
+        let line = match levels {
+            "" => format!("{train} --data {data}"),
+            levels => format!("{train},levels={levels} --data {data}"),
+        };
+        w.fails(&line, code, words);
         assert_eq!(w.names(), before, "{more}: nothing is written");
     }
-    w.ok(&format!("{train} a-images-idx3-ubyte"));
+    w.ok(&format!("{train} --data a-images-idx3-ubyte"));
     w.fails("flow eval flow --data moons", 2, &["1 x 1 x 2", "8 x 8 x 1"]);
     w.fails("flow eval model --data moons", 1, &["config.json", "not a flow"]);
     w.fails("flow eval missing --data moons", 1, &["missing"]);

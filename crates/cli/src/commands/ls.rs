@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::evaluate::entries;
 use linwright::jobs::{
-    Catalogue, Entry, Field, Key, Kind, Methods, Terms, VERBS, Verb, flag_of, plain_value,
+    Catalogue, Entry, Key, Kind, Methods, Terms, VERBS, Verb, flag_of, plain_value,
 };
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};

@@ -51,7 +51,7 @@ macro_rules! catalogue {
     };
 }
 
-pub(in crate::jobs) use catalogue;
+pub(crate) use catalogue;
 
 /// The form of a group in commands and recipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,9 +109,10 @@ impl<T: Folded> Folding<T> {
     /// That of the serializer.
     pub fn serialize<S: Serializer>(group: &T, serializer: S) -> Result<S::Ok, S::Error> {
         let (all, standard) = (options(group), options(&T::default()));
-        let of_own = |key: &&str| (**key, all.get(**key).cloned().unwrap_or_default());
-        let mut own: Map<String, Value> =
-            T::OWN.iter().map(|key| of_own(&key)).map(|(key, value)| (key.into(), value)).collect();
+        let mut own = Map::new();
+        for key in T::OWN {
+            own.insert((*key).to_owned(), all.get(*key).cloned().unwrap_or_default());
+        }
         let name = T::NAMED_BY.and_then(|key| all[key].as_str()).unwrap_or_default();
         let entry = T::catalogue().entry(name);
         let keys = entry.into_iter().flat_map(|entry| &entry.keys);
@@ -136,9 +137,9 @@ impl<T: Folded> Folding<T> {
         let term = given.remove(T::OPTION).unwrap_or_default();
         let term: Option<TermOf<Self>> = serde_json::from_value(term).map_err(of_serde)?;
         given.retain(|key, _| T::OWN.contains(&key.as_str()));
-        if let Some(TermOf(Term { name, given: keys, .. }, _)) = term {
-            given.extend(keys);
-            given.extend(T::NAMED_BY.map(|key| (key.to_owned(), name.into())));
+        if let Some(term) = term {
+            given.extend(term.0.given);
+            given.extend(T::NAMED_BY.map(|key| (key.to_owned(), term.0.name.into())));
         }
         // What options refuse or need is the same for keys.
         check_together::<T>(&given).map_err(serde::de::Error::custom)?;

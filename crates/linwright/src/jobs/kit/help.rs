@@ -136,8 +136,10 @@ fn with_keys(help: String, catalogue: &Catalogue) -> String {
     let mut lines = vec![help];
     let mut known: Vec<&Key> = Vec::new();
     for entry in &catalogue.entries {
-        for key in entry.keys.iter().filter(|key| !known.contains(key)) {
-            known.push(key);
+        for key in &entry.keys {
+            if !known.contains(&key) {
+                known.push(key);
+            }
         }
     }
     let names: Vec<&str> = catalogue.entries.iter().map(|entry| entry.name).collect();

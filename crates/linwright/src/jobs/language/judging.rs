@@ -9,7 +9,7 @@ use crate::jobs::language::evaluation::EvaluationOptions;
 
 /// The form of [`EvaluationOptions`] in commands other than `eval`: `#[serde(flatten, with =
 /// "Judging")]`.
-pub type Judging = Folding<EvaluationOptions>;
+pub(in crate::jobs) type Judging = Folding<EvaluationOptions>;
 
 impl Folded for EvaluationOptions {
     const NAME: &'static str = "evaluation";

@@ -144,7 +144,8 @@ fn of_net(
     session.step(&format!("loading {}", path.display()));
     let OpenedNet { net, hash } = Net::open(path)?;
     session.step("reading the images");
-    let images = job.images.clone().unwrap_or_default().read()?;
+    let source = job.images.clone().unwrap_or_default();
+    let images = source.read()?;
     let examples = labelled(&images)?;
     session.step("running the network");
     let NetFeatures { layers, labels, classes, head } = NetFeatures::of(&net, &examples, session)?;
@@ -168,7 +169,7 @@ fn of_net(
     let of = MeasuredOf::Network {
         net: session.portable(path),
         net_sha256: hash,
-        images: session.portable(job.images.as_deref().unwrap_or(Path::new(""))),
+        images: session.portable(&source.images),
         images_sha256: images.sha256().to_owned(),
     };
     Ok((of, reports))
