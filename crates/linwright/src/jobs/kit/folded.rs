@@ -1,8 +1,9 @@
 //! Options that are keys of one option: `--training batch=16,clip=1`, `--loss huber:delta=0.5`.
 //!
-//! A group of options keeps its type, whose schema has the bounds, the default and the help of each.
-//! `#[serde(flatten, with = "Folding::<Group>")]` gives the group this form in commands and recipes.
-//! What is often typed keeps a flag of its own: [`Folded::OWN`].
+//! A group of options keeps its type, whose schema has the bounds, the default and the help of
+//! each.
+//! `#[serde(flatten, with = "Folding::<Group>")]` gives the group this form in commands and
+//! recipes. What is often typed keeps a flag of its own: [`Folded::OWN`].
 
 use super::terms::{Catalogue, Entry, TERM, Term, TermOf, Terms};
 use super::{Name, Options, check_together, schema};
@@ -25,7 +26,7 @@ pub trait Folded: Options + Debug {
     const NAMED_BY: Option<&'static str> = None;
     /// Options with a flag of their own.
     const OWN: &'static [&'static str] = &[];
-    /// Options outside the group without which no key is of use.
+    /// Options outside the group that the keys need.
     const REQUIRES: &'static [&'static str] = &[];
     /// Options outside the group that replace all keys.
     const CONFLICTS: &'static [&'static str] = &[];

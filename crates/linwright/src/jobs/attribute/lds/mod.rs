@@ -25,8 +25,9 @@ pub struct AttributeLds {
     /// A store that `attribute cache` wrote of a small network and labelled images.
     #[schemars(extend("x-positional" = true))]
     pub store: PathBuf,
-    /// Labelled images whose answers are attributed: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
-    /// PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
+    /// Labelled images whose answers are attributed: an idx or npy file, binary records of CIFAR,
+    /// or a folder with a sub-folder of PNG files for each class, with keys:
+    /// `FILE:labels=FILE,examples=0-7999`.
     #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
     pub images: WithOptions<ImageOptions>,
     /// Methods to compare; trak needs a store of margins.

@@ -6,8 +6,8 @@
 //! with dots where that is not unique. A switch alone means true; what begins with a brace or a
 //! bracket is YAML. In a list of terms a piece with `=` and no `:` before it continues the term
 //! before it. A map, as in plans, is the same value: `{method: NAME, key: value}`. A catalogue of
-//! one entry without a name has terms without one: `key=value,key=value`, or with a value that stands
-//! first in place of the name, such as a path: `FILE:key=value,key=value`.
+//! one entry without a name has terms without one: `key=value,key=value`, or with a value that
+//! stands first in place of the name, such as a path: `FILE:key=value,key=value`.
 
 mod key;
 mod text;

@@ -14,7 +14,8 @@ const WIDE: usize = 512;
 /// The default number of features in an MLP is a multiple of this.
 const MULTIPLE: usize = 16;
 /// Default learning rate: from 0.001 to 0.003, the highest gave the lowest held-out loss, with
-/// `--architecture hidden=128,layers=4 --epochs 2` on 1.1 MB and `hidden=256,layers=5` on 2.2 MB of text.
+/// `--architecture hidden=128,layers=4 --epochs 2` on 1.1 MB and `hidden=256,layers=5` on 2.2 MB of
+/// text.
 const RATE: f64 = 3e-3;
 /// Models of more features have a smaller rate.
 const RATE_WIDTH: f64 = 256.0;

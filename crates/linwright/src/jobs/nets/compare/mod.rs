@@ -30,8 +30,9 @@ pub struct CompareNet {
     /// `FILE:labels=FILE,examples=0-7999`; a tenth of them is for validation.
     #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
     pub calibration: WithOptions<FittedImages>,
-    /// Labelled images on which networks are scored: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
-    /// PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
+    /// Labelled images on which networks are scored: an idx or npy file, binary records of CIFAR,
+    /// or a folder with a sub-folder of PNG files for each class, with keys:
+    /// `FILE:labels=FILE,examples=0-7999`.
     #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
     pub images: WithOptions<ImageOptions>,
     /// What is compared.

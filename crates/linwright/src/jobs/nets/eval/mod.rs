@@ -22,8 +22,8 @@ pub struct EvalNet {
     /// weights.
     #[schemars(extend("x-positional" = true))]
     pub net: String,
-    /// Labelled images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
-    /// PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
+    /// Labelled images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder
+    /// of PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
     #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
     pub images: WithOptions<ImageOptions>,
     /// Also write the result as JSON to this file.

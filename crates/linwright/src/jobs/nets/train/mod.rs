@@ -26,8 +26,8 @@ pub struct TrainNet {
     /// these widths with ReLU between them, one output for each class and normalised pixels.
     #[schemars(extend("x-positional" = true))]
     pub net: String,
-    /// Labelled images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
-    /// PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
+    /// Labelled images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder
+    /// of PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
     #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
     pub images: WithOptions<ImageOptions>,
     /// Share of the images held out for the curve and the choice of the best step, at least one
