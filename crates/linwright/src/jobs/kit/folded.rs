@@ -1,7 +1,6 @@
 //! Options that are keys of one option: `--training batch=16,clip=1`, `--loss huber:delta=0.5`.
 //!
-//! A group of options keeps its type, whose schema has the bounds, the default and the help of
-//! each.
+//! A group of options keeps its type, whose schema has bounds, default and help of each.
 //! `#[serde(flatten, with = "Folding::<Group>")]` gives the group this form in commands and
 //! recipes. What is often typed keeps a flag of its own: [`Folded::OWN`].
 
