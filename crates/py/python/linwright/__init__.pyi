@@ -174,7 +174,7 @@ def compress(
             result.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-            `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+            `eval`: `window=256,num_fewshot=2`, `bos=always`.
         output: Output directory.
         form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
             than necessary.
@@ -264,7 +264,7 @@ def compare(
             result.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-            `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+            `eval`: `window=256,num_fewshot=2`, `bos=always`.
         title: Title of the report.
         output: Directory of the comparison [default: runs/compare- and its fingerprint].
         save_best: Save the best model at the first share to this directory. Its figures are those of
@@ -382,7 +382,7 @@ def prune(
             result.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-            `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+            `eval`: `window=256,num_fewshot=2`, `bos=always`.
         output: Output directory.
         form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
             than necessary.
@@ -528,7 +528,7 @@ def laser(
             result.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-            `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+            `eval`: `window=256,num_fewshot=2`, `bos=always`.
         output: Output directory for the model.
         form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
             than necessary.
@@ -623,7 +623,7 @@ def sweep(
             result.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-            `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+            `eval`: `window=256,num_fewshot=2`, `bos=always`.
         metric: Metric by which cells are compared [default: the first of the task].
         shuffle: Shuffle the items with this seed before they are split into validation and test
             [default: the order of the file].
@@ -722,7 +722,7 @@ def compose(
             result.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-            `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+            `eval`: `window=256,num_fewshot=2`, `bos=always`.
         sweep: Visit weights in the order of this sweep, best first: its `result.json` [default: the
             order of the options].
         metric: Metric by which models are compared [default: the first of the task].
@@ -815,7 +815,7 @@ def search(
             result.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-            `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+            `eval`: `window=256,num_fewshot=2`, `bos=always`.
         no_share: Follow the published steps without shortcuts: slower, same decisions.
         title: Title of the report.
         output: Output directory: the model, `plan.json`, `decisions.jsonl` and the report.
@@ -1067,18 +1067,11 @@ def train_lm(
     held_out_share: float = 0.05,
     vocab: int = 4096,
     tokenizer: StrPath | None = None,
-    hidden: int = 256,
-    layers: int = 4,
-    heads: int | None = None,
-    kv_heads: int | None = None,
-    intermediate: int | None = None,
-    context: int = 256,
+    architecture: Text | None = None,
     steps: int | None = None,
-    batch_tokens: int = 1024,
     rate: float | None = None,
-    warmup: int | None = None,
-    validate_every: int | None = None,
     dtype: Literal['f32', 'f16', 'bf16'] = 'f32',
+    training: Text | None = None,
     seed: int | None = None,
     epochs: int | None = None,
     checkpoint: StrPath | None = None,
@@ -1107,20 +1100,12 @@ def train_lm(
         vocab: Tokens of a new tokenizer, byte-level BPE trained on the training documents.
         tokenizer: Directory with the tokenizer to use instead of a new one, such as that of another
             model trained on part of the text.
-        hidden: Features of the residual stream.
-        layers: Number of layers.
-        heads: Attention heads [default: as many as give each 32 features, or 64 from --hidden 512].
-        kv_heads: Heads of keys and values [default: as --heads].
-        intermediate: Features inside an MLP [default: 8/3 of --hidden, rounded up to 16].
-        context: Context in tokens: longer documents are cut into windows.
+        architecture: Shape of the model: `hidden=256,layers=5`.
         steps: Number of updates [default: those of --epochs].
-        batch_tokens: Largest number of tokens in a batch.
         rate: Largest learning rate of AdamW; it falls to a hundredth along a cosine [default: 0.003,
-            and above 256 --hidden features less in proportion].
-        warmup: Updates during which the rate rises [default: a twentieth of all, at most 200].
-        validate_every: Updates between two points of the curve, with the held-out loss, and between
-            checkpoints [default: a tenth of all].
+            and above 256 features of the residual stream less in proportion].
         dtype: Storage type of the weights.
+        training: Batches, warmup and validation: `batch_tokens=4096,warmup=100`.
         output: Output directory.
         seed: Seed of initial weights and batches, and of the held-out documents of a text or else of
             the generated world.
@@ -1139,20 +1124,11 @@ def train_net(
     *,
     images: StrPath,
     output: StrPath,
-    labels: StrPath | None = None,
-    format: Literal['idx', 'cifar10', 'cifar100', 'cifar100_coarse', 'png', 'npy'] | None = None,
-    examples: Text | None = None,
-    resize: Text | None = None,
     held_out_share: float | None = None,
-    loss: Literal['cross_entropy', 'squared_error'] = 'cross_entropy',
     epochs: int = 10,
     steps: int | None = None,
-    batch: int = 128,
     rate: float = 0.001,
-    weight_decay: float = 0.0,
-    warmup: int | None = None,
-    validate_every: int | None = None,
-    last: bool = False,
+    training: Text | None = None,
     seed: int = 0,
     checkpoint: StrPath | None = None,
     force: bool = False,
@@ -1166,26 +1142,14 @@ def train_net(
     Args:
         net: The layers: a file that describes them (YAML or JSON), or `mlp:512,256` for linear layers
             of these widths with ReLU between them, one output for each class and normalised pixels.
-        images: Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
-            PNG files for each class.
-        labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
-            images].
-        format: Format of the images [default: detected from the files].
-        examples: Use these images only: indices from zero such as `0-7999`.
-        resize: Resize the images to this height and width, such as `16,16`: area means, or linear
-            interpolation between pixels.
+        images: Labelled images: an idx or npy file, binary records of CIFAR, or a folder with a
+            sub-folder of PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
         held_out_share: Share of the images held out for the curve and the choice of the best step, at
             least one image [default: 0.1].
-        loss: The loss; squared error compares with one-hot rows.
         epochs: Epochs over the images.
         steps: Number of updates, instead of those of --epochs.
-        batch: Batch size in images.
         rate: Largest learning rate of Adam; it falls to a hundredth along a cosine.
-        weight_decay: Decoupled weight decay of the weights, as in AdamW.
-        warmup: Updates during which the rate rises [default: a twentieth of all, at most 200].
-        validate_every: Updates between two points of the curve, with the held-out loss, and between
-            checkpoints [default: a tenth of all].
-        last: Keep the last step, not the one with the lowest held-out loss.
+        training: Loss, batches, decay, warmup and validation: `batch=64,weight_decay=0.01`, `last`.
         output: Output directory.
         seed: Seed of initial weights, of the held-out images and of the order of the others.
         checkpoint: Training checkpoint, which stays when the network is written [default: in the user's
@@ -1200,10 +1164,6 @@ def eval_net(
     net: Text,
     *,
     images: StrPath,
-    labels: StrPath | None = None,
-    format: Literal['idx', 'cifar10', 'cifar100', 'cifar100_coarse', 'png', 'npy'] | None = None,
-    examples: Text | None = None,
-    resize: Text | None = None,
     output: StrPath | None = None,
     force: bool = False,
     progress: Progress = None,
@@ -1213,14 +1173,8 @@ def eval_net(
     Args:
         net: A directory that train-net wrote, or a file that describes the layers and names their
             weights.
-        images: Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
-            PNG files for each class.
-        labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
-            images].
-        format: Format of the images [default: detected from the files].
-        examples: Use these images only: indices from zero such as `0-7999`.
-        resize: Resize the images to this height and width, such as `16,16`: area means, or linear
-            interpolation between pixels.
+        images: Labelled images: an idx or npy file, binary records of CIFAR, or a folder with a
+            sub-folder of PNG files for each class, with keys: `FILE:labels=FILE,examples=0-7999`.
         output: Also write the result as JSON to this file.
         force: Overwrite an existing result.
         progress: How to report progress: a function of step, done and total, True for a bar, False for
@@ -1232,12 +1186,6 @@ def compare_net(
     *,
     calibration: StrPath,
     images: StrPath,
-    calibration_labels: StrPath | None = None,
-    calibration_examples: Text | None = None,
-    labels: StrPath | None = None,
-    format: Literal['idx', 'cifar10', 'cifar100', 'cifar100_coarse', 'png', 'npy'] | None = None,
-    examples: Text | None = None,
-    resize: Text | None = None,
     keep: float | Sequence[float] = (0.8, 0.6),
     methods: Text | Sequence[Text] = (),
     no_controls: bool = False,
@@ -1258,18 +1206,11 @@ def compare_net(
     Args:
         net: A directory that train-net wrote, or a file that describes the layers and names their
             weights.
-        calibration: Images to fit to, of the same format and size as --images; a tenth of them is for
-            validation.
-        calibration_labels: Their labels, as for --labels.
-        calibration_examples: Fit to these images only, as for --examples.
-        images: Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
-            PNG files for each class.
-        labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
-            images].
-        format: Format of the images [default: detected from the files].
-        examples: Use these images only: indices from zero such as `0-7999`.
-        resize: Resize the images to this height and width, such as `16,16`: area means, or linear
-            interpolation between pixels.
+        calibration: Labelled images to fit to, of the same format and size as --images, with keys:
+            `FILE:labels=FILE,examples=0-7999`; a tenth of them is for validation.
+        images: Labelled images on which networks are scored: an idx or npy file, binary records of
+            CIFAR, or a folder with a sub-folder of PNG files for each class, with keys:
+            `FILE:labels=FILE,examples=0-7999`.
         keep: Shares of parameters kept in the targeted layers.
         methods: What is compared, with options in place of the standard ones: `svd,monarch:blocks=4`;
             `all` adds the other kinds of operators, and those that are trained [default: closed forms,

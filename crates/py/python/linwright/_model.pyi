@@ -163,7 +163,7 @@ class Model:
                 result.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+                `eval`: `window=256,num_fewshot=2`, `bos=always`.
             output: Output directory.
             form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
                 than necessary.
@@ -251,7 +251,7 @@ class Model:
                 result.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+                `eval`: `window=256,num_fewshot=2`, `bos=always`.
             title: Title of the report.
             output: Directory of the comparison [default: runs/compare- and its fingerprint].
             save_best: Save the best model at the first share to this directory. Its figures are those of
@@ -367,7 +367,7 @@ class Model:
                 result.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+                `eval`: `window=256,num_fewshot=2`, `bos=always`.
             output: Output directory.
             form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
                 than necessary.
@@ -509,7 +509,7 @@ class Model:
                 result.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+                `eval`: `window=256,num_fewshot=2`, `bos=always`.
             output: Output directory for the model.
             form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
                 than necessary.
@@ -602,7 +602,7 @@ class Model:
                 result.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+                `eval`: `window=256,num_fewshot=2`, `bos=always`.
             metric: Metric by which cells are compared [default: the first of the task].
             shuffle: Shuffle the items with this seed before they are split into validation and test
                 [default: the order of the file].
@@ -699,7 +699,7 @@ class Model:
                 result.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+                `eval`: `window=256,num_fewshot=2`, `bos=always`.
             sweep: Visit weights in the order of this sweep, best first: its `result.json` [default: the
                 order of the options].
             metric: Metric by which models are compared [default: the first of the task].
@@ -790,7 +790,7 @@ class Model:
                 result.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`. `linwright ls evaluation` lists them.
+                `eval`: `window=256,num_fewshot=2`, `bos=always`.
             no_share: Follow the published steps without shortcuts: slower, same decisions.
             title: Title of the report.
             output: Output directory: the model, `plan.json`, `decisions.jsonl` and the report.
@@ -1044,12 +1044,7 @@ class AttributeJobs:
         output: StrPath,
         compress: Text = 'factgrass:4096',
         text_field: Text | None = None,
-        separator: Text | None = None,
-        labels: StrPath | None = None,
-        resize: Text | None = None,
-        examples: Text | None = None,
-        max_length: int | None = None,
-        bos: Literal['auto', 'always', 'never'] = 'auto',
+        reading: Text | None = None,
         sites: Text | Sequence[Text] = (),
         target: Literal['loss', 'margin', 'token'] = 'loss',
         reduction: Literal['mean', 'sum'] = 'mean',
@@ -1074,13 +1069,7 @@ class AttributeJobs:
             compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
                 factgrass:4096 or logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
             text_field: Field or column with the text [default: text].
-            separator: Separator of texts in a plain text file [default: the end of a line].
-            labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
-                the images].
-            resize: Resize images to this height and width, such as `16,16`.
-            examples: Use these examples only: indices from zero such as `0-4999`.
-            max_length: Cut texts after N tokens [default: the positions of the model].
-            bos: Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            reading: How the file of examples is read: `examples=0-4999,max_length=64`, `labels=FILE`.
             sites: Only these linear layers: globs such as *mlp*, or regular expressions after re:.
             target: Function of a target to differentiate: its loss, the margin log p - log(1 - p), or its
                 logit (token).

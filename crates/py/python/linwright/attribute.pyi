@@ -16,10 +16,7 @@ def best(
     query: StrPath,
     output: StrPath,
     text_field: Text | None = None,
-    separator: Text | None = None,
-    labels: StrPath | None = None,
-    resize: Text | None = None,
-    examples: Text | None = None,
+    reading: Text | None = None,
     methods: Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity'] | Sequence[Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity']] = ('influence', 'bm25'),
     damping: Text | None = None,
     count: int = 10,
@@ -36,11 +33,7 @@ def best(
         store: A store that `attribute cache` wrote.
         query: Queries: texts, rows with `prompt` and `completion`, or labelled images.
         text_field: Field or column with the text [default: text].
-        separator: Separator of texts in a plain text file [default: the end of a line].
-        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
-            the images].
-        resize: Resize images to this height and width, such as `16,16`.
-        examples: Use these examples only: indices from zero such as `0-4999`.
+        reading: How the file of queries is read: `examples=0-99`, `labels=FILE,resize=8x8`.
         methods: Methods; each writes a list.
         damping: Damping of the methods that have one: relative:D or absolute:D [default: relative:0.1].
         count: Number of examples for each query.
@@ -59,12 +52,7 @@ def cache(
     output: StrPath,
     compress: Text = 'factgrass:4096',
     text_field: Text | None = None,
-    separator: Text | None = None,
-    labels: StrPath | None = None,
-    resize: Text | None = None,
-    examples: Text | None = None,
-    max_length: int | None = None,
-    bos: Literal['auto', 'always', 'never'] = 'auto',
+    reading: Text | None = None,
     sites: Text | Sequence[Text] = (),
     target: Literal['loss', 'margin', 'token'] = 'loss',
     reduction: Literal['mean', 'sum'] = 'mean',
@@ -91,13 +79,7 @@ def cache(
         compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
             factgrass:4096 or logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
         text_field: Field or column with the text [default: text].
-        separator: Separator of texts in a plain text file [default: the end of a line].
-        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
-            the images].
-        resize: Resize images to this height and width, such as `16,16`.
-        examples: Use these examples only: indices from zero such as `0-4999`.
-        max_length: Cut texts after N tokens [default: the positions of the model].
-        bos: Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        reading: How the file of examples is read: `examples=0-4999,max_length=64`, `labels=FILE`.
         sites: Only these linear layers: globs such as *mlp*, or regular expressions after re:.
         target: Function of a target to differentiate: its loss, the margin log p - log(1 - p), or its
             logit (token).
@@ -143,10 +125,6 @@ def lds(
     *,
     images: StrPath,
     output: StrPath,
-    labels: StrPath | None = None,
-    format: Literal['idx', 'cifar10', 'cifar100', 'cifar100_coarse', 'png', 'npy'] | None = None,
-    examples: Text | None = None,
-    resize: Text | None = None,
     methods: Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity'] | Sequence[Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity']] = ('influence', 'grad-dot', 'cosine', 'similarity'),
     dampings: Text | Sequence[Text] = ('relative:0.1',),
     subsets: int = 50,
@@ -154,15 +132,10 @@ def lds(
     leave_out: Text | None = None,
     remove: int | Sequence[int] = (),
     repeats: int = 1,
-    loss: Literal['cross_entropy', 'squared_error'] = 'cross_entropy',
     epochs: int = 10,
     steps: int | None = None,
-    batch: int = 128,
     rate: float = 0.001,
-    weight_decay: float = 0.0,
-    warmup: int | None = None,
-    validate_every: int | None = None,
-    last: bool = False,
+    training: Text | None = None,
     seed: int = 0,
     shard: str | None = None,
     progress: Progress = None,
@@ -173,14 +146,9 @@ def lds(
 
     Args:
         store: A store that `attribute cache` wrote of a small network and labelled images.
-        images: Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
-            PNG files for each class.
-        labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
-            images].
-        format: Format of the images [default: detected from the files].
-        examples: Use these images only: indices from zero such as `0-7999`.
-        resize: Resize the images to this height and width, such as `16,16`: area means, or linear
-            interpolation between pixels.
+        images: Labelled images whose answers are attributed: an idx or npy file, binary records of
+            CIFAR, or a folder with a sub-folder of PNG files for each class, with keys:
+            `FILE:labels=FILE,examples=0-7999`.
         methods: Methods to compare; trak needs a store of margins.
         dampings: Dampings of the methods that have one.
         subsets: Number of networks to train, each on another part.
@@ -190,16 +158,10 @@ def lds(
             each method, and without the same number of random examples, and compare which answers
             change.
         repeats: Trainings on each part; their outcomes are averaged.
-        loss: The loss; squared error compares with one-hot rows.
         epochs: Epochs over the images.
         steps: Number of updates, instead of those of --epochs.
-        batch: Batch size in images.
         rate: Largest learning rate of Adam; it falls to a hundredth along a cosine.
-        weight_decay: Decoupled weight decay of the weights, as in AdamW.
-        warmup: Updates during which the rate rises [default: a twentieth of all, at most 200].
-        validate_every: Updates between two points of the curve, with the held-out loss, and between
-            checkpoints [default: a tenth of all].
-        last: Keep the last step, not the one with the lowest held-out loss.
+        training: Loss, batches, decay, warmup and validation: `batch=64,weight_decay=0.01`, `last`.
         seed: Seed of the parts, of the weights and of the order of examples.
         output: Directory of the results; the same command resumes there, and processes with --shard
             share it.
@@ -214,10 +176,7 @@ def recall(
     *,
     query: StrPath,
     text_field: Text | None = None,
-    separator: Text | None = None,
-    labels: StrPath | None = None,
-    resize: Text | None = None,
-    examples: Text | None = None,
+    reading: Text | None = None,
     relevant: Text = 'relevant',
     group: Text | None = None,
     methods: Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity'] | Sequence[Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity']] = ('influence', 'relatif', 'cosine', 'grad-dot', 'bm25', 'similarity'),
@@ -235,11 +194,7 @@ def recall(
         store: A store that `attribute cache` wrote.
         query: Queries as rows with a list of the ids of relevant examples.
         text_field: Field or column with the text [default: text].
-        separator: Separator of texts in a plain text file [default: the end of a line].
-        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
-            the images].
-        resize: Resize images to this height and width, such as `16,16`.
-        examples: Use these examples only: indices from zero such as `0-4999`.
+        reading: How the file of queries is read: `examples=0-99`, `labels=FILE,resize=8x8`.
         relevant: Field with the list of ids.
         group: Field that divides the queries into groups, such as `band`.
         methods: Methods to compare; bm25 and similarity need no gradients.
@@ -263,10 +218,7 @@ def score(
     model: Text | None = None,
     train: StrPath | None = None,
     text_field: Text | None = None,
-    separator: Text | None = None,
-    labels: StrPath | None = None,
-    resize: Text | None = None,
-    examples: Text | None = None,
+    reading: Text | None = None,
     top: int = 20,
     by_layer: bool = False,
     groups: Text | Sequence[Text] = (),
@@ -296,11 +248,7 @@ def score(
         model: The model, if it has moved since it was cached.
         train: The training examples, if they have moved since they were cached.
         text_field: Field or column with the text [default: text].
-        separator: Separator of texts in a plain text file [default: the end of a line].
-        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
-            the images].
-        resize: Resize images to this height and width, such as `16,16`.
-        examples: Use these examples only: indices from zero such as `0-4999`.
+        reading: How the file of queries is read: `examples=0-99`, `labels=FILE,resize=8x8`.
         top: Show the N best and the N worst examples for each query.
         by_layer: Also show the contribution of each layer to the scores of the best examples.
         groups: Also rank the examples by these groups of layers: globs such as *mlp*, or regular
@@ -354,10 +302,7 @@ def show(
     model: Text | None = None,
     train: StrPath | None = None,
     text_field: Text | None = None,
-    separator: Text | None = None,
-    labels: StrPath | None = None,
-    resize: Text | None = None,
-    examples: Text | None = None,
+    reading: Text | None = None,
     top: int = 3,
     html: StrPath | None = None,
     force: bool = False,
@@ -381,11 +326,7 @@ def show(
         model: The model, if it has moved since it was cached.
         train: The training examples, if they have moved since they were cached.
         text_field: Field or column with the text [default: text].
-        separator: Separator of texts in a plain text file [default: the end of a line].
-        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
-            the images].
-        resize: Resize images to this height and width, such as `16,16`.
-        examples: Use these examples only: indices from zero such as `0-4999`.
+        reading: How the file of queries is read: `examples=0-99`, `labels=FILE,resize=8x8`.
         top: Show the N best and the N worst examples for each query.
         html: Write an HTML page with coloured texts.
         force: Overwrite an existing page.

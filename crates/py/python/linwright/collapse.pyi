@@ -21,8 +21,6 @@ def measure(
     ood: StrPath | None = None,
     net: StrPath | None = None,
     images: StrPath | None = None,
-    labels: StrPath | None = None,
-    examples: Text | None = None,
     resamples: int = 200,
     no_baselines: bool = False,
     seed: int = 0,
@@ -46,9 +44,7 @@ def measure(
             with more than 4096 features never have it.
         ood: A file with `features` of out-of-distribution inputs, for nc5_cos.
         net: Instead of features, a directory that train-net wrote: all its layers are measured.
-        images: Images for the network, as for eval-net.
-        labels: Their labels [default: the file beside one called ..images-idx3.., or in the images].
-        examples: Use these images only: indices from zero such as `0-7999`.
+        images: Labelled images for the network, as for eval-net: `FILE:labels=FILE,examples=0-7999`.
         resamples: Bootstrap draws of classes for 95 % intervals; 0 for none.
         no_baselines: Do not measure random frames and shuffled labels for comparison.
         seed: Seed of draws, frames and shuffles.
@@ -89,8 +85,7 @@ def ufm(
     *,
     classes: int = 10,
     per_class: int | None = None,
-    head_strength: float = 0.0005,
-    feature_strength: float = 0.0005,
+    strength: Text | None = None,
     loss: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
     features: StrPath | None = None,
     check: int = 0,
@@ -105,8 +100,7 @@ def ufm(
     Args:
         classes: Number of classes.
         per_class: Samples of each class [default: the mean of --features, or 1].
-        head_strength: Penalty L/2 |W|² of the head.
-        feature_strength: Penalty L/2 |H|² of the features of all samples.
+        strength: Penalties of the head and of the features: `head=0.01,features=0.01`.
         loss: Loss: squared errors with a bias that is not penalised lead to a simplex, without one to
             an orthogonal frame.
         features: Compare a trained head: a safetensors file with `features`, `labels` and `head`, as
@@ -147,27 +141,18 @@ def gufm(
 
 def depth(
     *,
-    architecture: Literal['rn1', 'rn2', 't11', 't12', 't22'] = 'rn1',
+    architecture: Text = 'rn1',
     depths: int | Sequence[int] = (2, 3, 5, 8, 13, 21, 34),
     seeds: int = 1,
-    strength: float = 0.005,
-    strength_rule: Literal['constant', 'over-depth'] = 'constant',
-    head_strength: float | None = None,
-    free_biases: bool = False,
+    strength: Text = '0.005',
     loss: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
-    norming: Literal['after', 'before'] = 'after',
-    norm: float | None = None,
-    hidden: int | None = None,
     steps: int = 1200,
     rate: float = 0.005,
     features: StrPath | None = None,
     images: StrPath | None = None,
-    labels: StrPath | None = None,
-    resize: Text | None = None,
     texts: StrPath | Sequence[StrPath] = (),
     classes: int = 4,
     per_class: int = 15,
-    width: int = 32,
     noise: float = 1.0,
     tokens: int | None = None,
     seed: int = 0,
@@ -178,34 +163,27 @@ def depth(
 ) -> Result:
     """Train regularised reference networks of several depths, and report how collapse depends on depth.
 
-    With one map for each block and a constant penalty, networks approach the optimum of `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds. Interrupted, the same command resumes with the networks that are trained.
+    With one map for each block and a constant penalty, networks approach the optimum of `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth (--strength 0.005:rule=over-depth). Slopes are of logarithms, with intervals over seeds. Interrupted, the same command resumes with the networks that are trained.
 
     Args:
         architecture: Residual networks of one or two maps for each block, or transformers: with one map
-            in attention and MLP, with two in the MLP, with two in both.
+            in attention and MLP, with two in the MLP, with two in both. With their shape:
+            `rn2:width=24,norm=1`.
         depths: Depths: blocks, and the head.
         seeds: Number of networks of each depth, with different random parameters.
-        strength: Penalty S/2 |p|² of all parameters.
-        strength_rule: How the penalty depends on depth.
-        head_strength: Penalty of the head, at all depths [default: that of the blocks].
-        free_biases: Do not penalise biases.
+        strength: Penalty S/2 |p|² of all parameters, with keys: `0.01:rule=over-depth,head=0.005`.
         loss: Loss of the logits.
-        norming: LayerNorm after the residual sum or before each map.
-        norm: Length of normalised features [default: the root of the width].
-        hidden: Width between two maps [default: the width].
         steps: Number of updates of each network, with all examples.
         rate: Step size of Adam, which falls along a cosine to a fiftieth.
         features: A safetensors file with `features` and `labels` as inputs, instead of generated
             inputs.
-        images: Images as inputs, --per-class of each class, drawn: an idx or npy file, binary records
-            of CIFAR, or a folder with a sub-folder of PNG files for each class.
-        labels: Their labels [default: the file beside one called ..images-idx3.., or in the images].
-        resize: Resize the images to this height and width, such as `8,8`.
+        images: Labelled images as inputs, --per-class of each class, drawn: an idx or npy file, binary
+            records of CIFAR, or a folder with a sub-folder of PNG files for each class, with keys:
+            `FILE:labels=FILE,resize=8x8`.
         texts: Texts as inputs, each a class: --per-class pieces of consecutive words, drawn, whose
             words are random vectors.
         classes: Generated classes, of normal centres.
         per_class: Generated or drawn examples of each class.
-        width: Width of generated inputs and of words, and so of the networks.
         noise: Deviation of generated examples from their centre.
         tokens: Tokens of an example, for transformers; of images equal parts [default: 6].
         seed: Seed of data and parameters.

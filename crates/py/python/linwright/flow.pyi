@@ -18,21 +18,10 @@ def train(
     resize: Text | None = None,
     held_out_share: float | None = None,
     layer: Text = 'cd:2',
-    levels: int | None = None,
-    depth: int | None = None,
-    hidden: int | None = None,
-    squeeze: Literal['channel-major', 'place-major'] = 'channel-major',
-    shuffle: bool = False,
+    architecture: Text | None = None,
     steps: int = 1000,
-    batch: int | None = None,
-    optimizer: Literal['adam', 'adamax'] = 'adam',
     rate: float | None = None,
-    warmup: int | None = None,
-    clip: float | None = None,
-    average: float | None = None,
-    validate_every: int | None = None,
-    patience: int | None = None,
-    last: bool = False,
+    training: Text | None = None,
     seed: int = 0,
     checkpoint: StrPath | None = None,
     force: bool = False,
@@ -56,29 +45,12 @@ def train(
         layer: The operator that mixes channels: cd:M (M diagonals and M - 1 circulants; with :raw or
             :time, of other parameters), dense, plu, permutation, householder:R, exponential, rotor,
             woodbury:R, butterfly.
-        levels: Number of levels; images are squeezed before each, and half of the channels leave after
-            all but the last [default: at most 3, down to sides of 2].
-        depth: Steps per level, each a normalisation, a mix and a coupling [default: 8 for images, 12
-            for points].
-        hidden: Hidden channels of the network of each coupling; 0 for a linear flow, without couplings
-            [default: 64].
-        squeeze: Order of the channels after a squeeze: channel by channel as Glow has it, or place by
-            place as RealNVP does. A circulant couples channels by the distance of their indices.
-        shuffle: Add a fixed random permutation before each mix.
+        architecture: Size of the flow: `depth=4,hidden=16`, `levels=2,squeeze=place-major`.
         steps: Number of updates.
-        batch: Batch size in examples [default: 64 images, 256 points].
-        optimizer: How moments of the gradient become an update.
         rate: Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 for images,
             0.005 for points].
-        warmup: Updates during which the rate rises [default: a tenth of all, at most 500].
-        clip: Largest norm of a gradient; larger ones are scaled down [default: 10].
-        average: Validate and keep moving averages of the numbers, with this decay a step, such as
-            0.999.
-        validate_every: Updates between two points of the curve, with the held-out bits, and between
-            checkpoints [default: a tenth of all, and at least as many as held-out examples fill
-            batches].
-        patience: Stop after this number of points of the curve without an improvement.
-        last: Keep the last step, not the one with the fewest held-out bits.
+        training: Batches, optimizer, warmup, validation and which step is kept:
+            `batch=32,optimizer=adamax`, `last`.
         output: Output directory.
         seed: Seed of initial numbers, of the division of the data, of their order and their noise.
         checkpoint: Training checkpoint, which stays when the flow is written [default: in the user's
@@ -152,11 +124,9 @@ def match(
     data: Text,
     output: StrPath,
     layer: Text = 'cd:2',
-    hidden: int = 64,
-    depth: int = 3,
+    architecture: Text | None = None,
     steps: int = 2000,
-    batch: int = 256,
-    pairs: int = 65536,
+    training: Text | None = None,
     rate: float = 0.002,
     count: int = 1000,
     ode_steps: int = 40,
@@ -174,11 +144,9 @@ def match(
             train`, or a numpy array of points.
         layer: Operator of the square hidden layers: `dense`, `cd:M` (M diagonals and M - 1 circulants),
             or an operator with all its options in JSON.
-        hidden: Channels of the hidden layers.
-        depth: Square hidden layers between the first and the last.
+        architecture: Size of the network: `hidden=32,depth=2`.
         steps: Number of updates.
-        batch: Batch size in pairs.
-        pairs: Number of pairs of noise and data, drawn once.
+        training: Pairs of noise and data that are trained on: `batch=128,pairs=4096`.
         rate: Largest learning rate of Adam; it falls to a hundredth along a cosine.
         count: Number of points whose density is measured, and of samples in the picture.
         ode_steps: Steps of the midpoint rule between noise and data.

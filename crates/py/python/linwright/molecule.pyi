@@ -15,8 +15,7 @@ def evaluate(
     structures: Text,
     *,
     units: Text | None = None,
-    energy_key: Text | None = None,
-    forces_key: Text | None = None,
+    keys: Text | None = None,
     exact: bool = False,
     members: StrPath | Sequence[StrPath] = (),
     reference_energies: bool = False,
@@ -37,10 +36,7 @@ def evaluate(
             `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
         structures: Structures in extended XYZ.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
-        energy_key: Name of the energy in the file [default: REF_energy, energy and others, in this
-            order].
-        forces_key: Name of the forces in the file [default: REF_forces, forces and others, in this
-            order].
+        keys: Names of energies and forces in the files: `energy=energy,forces=REF_forces`.
         exact: Compute in double precision, without tables of radial filters.
         members: Further models of an ensemble: its mean and standard deviation are predicted.
         reference_energies: Add energies of isolated atoms that the model stores but leaves out
@@ -191,8 +187,7 @@ def compress(
     recover_rate: float | None = None,
     test: StrPath | None = None,
     units: Text | None = None,
-    energy_key: Text | None = None,
-    forces_key: Text | None = None,
+    keys: Text | None = None,
     seed: int = 0,
     force: bool = False,
     dry_run: bool = False,
@@ -225,10 +220,7 @@ def compress(
         test: Structures with forces, and energies if available, on which the potential is evaluated
             before and after.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
-        energy_key: Name of the energy in the files [default: REF_energy, energy and others, in this
-            order].
-        forces_key: Name of the forces in the files [default: REF_forces, forces and others, in this
-            order].
+        keys: Names of energies and forces in the files: `energy=energy,forces=REF_forces`.
         seed: Seed of random initial parameters and of the choice of structures.
         output: Output directory.
         force: Replace the directory if it exists.
@@ -244,8 +236,7 @@ def compare(
     test: StrPath,
     num_structures: int = 200,
     units: Text | None = None,
-    energy_key: Text | None = None,
-    forces_key: Text | None = None,
+    keys: Text | None = None,
     keep: float | Sequence[float] = (0.8, 0.6),
     methods: Text | Sequence[Text] = (),
     no_controls: bool = False,
@@ -270,10 +261,7 @@ def compare(
         num_structures: Largest number of structures to fit to, drawn with the seed.
         test: Structures with forces, and energies if available, on which potentials are scored.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
-        energy_key: Name of the energy in --test [default: REF_energy, energy and others, in this
-            order].
-        forces_key: Name of the forces in --test [default: REF_forces, forces and others, in this
-            order].
+        keys: Names of energies and forces in the files: `energy=energy,forces=REF_forces`.
         keep: Shares of parameters kept in the targeted layers.
         methods: What is compared, with options in place of the standard ones: `svd,monarch:blocks=4`;
             `all` adds the other kinds of operators, and those that are trained [default: closed forms,
@@ -330,32 +318,15 @@ def train(
     isolated: StrPath | None = None,
     references: Literal['least-squares', 'mean', 'none'] | None = None,
     units: Text | None = None,
-    energy_key: Text | None = None,
-    forces_key: Text | None = None,
+    keys: Text | None = None,
     config: StrPath | None = None,
     init: StrPath | None = None,
-    channels: int | None = None,
-    layers: int | None = None,
-    radial: int | None = None,
-    cutoff: float | None = None,
-    loss: Literal['mse', 'l1', 'huber'] | None = None,
-    huber_delta: float | None = None,
-    energy_weight: float | None = None,
-    force_weight: float | None = None,
-    energy_ema: float | None = None,
-    force_ema: float | None = None,
+    architecture: Text | None = None,
+    loss: Text | None = None,
     epochs: int | None = None,
     steps: int | None = None,
-    batch: int | None = None,
     rate: float | None = None,
-    weight_decay: float | None = None,
-    warmup: int | None = None,
-    schedule: Literal['cosine', 'plateau'] | None = None,
-    clip: float | None = None,
-    patience: int | None = None,
-    average: float | None = None,
-    validate_every: int | None = None,
-    last: bool = False,
+    training: Text | None = None,
     seed: int | None = None,
     checkpoint: StrPath | None = None,
     force: bool = False,
@@ -380,39 +351,18 @@ def train(
             the mean (and energies are divided by their deviation), or nothing [default: least-squares,
             or as --config has it].
         units: Units of the structures, such as `kcal/mol,A` [default: eV,A].
-        energy_key: Name of the energy in the files [default: REF_energy, energy and others, in this
-            order].
-        forces_key: Name of the forces in the files [default: REF_forces, forces and others, in this
-            order].
+        keys: Names of energies and forces in the files: `energy=energy,forces=REF_forces`.
         config: Settings of a run of torchmd-net in YAML: architecture, losses, batches and step sizes.
             Options take precedence over it.
         init: Start from this potential instead of random weights.
-        channels: Channels [default: 128].
-        layers: Interaction layers [default: 2].
-        radial: Radial functions [default: 32].
-        cutoff: Cutoff distance of interactions, in the unit of the structures [default: 5].
-        loss: Mean of squares, of absolute values, or of Huber's function [default: mse].
-        huber_delta: Error where Huber's function becomes a line [default: 1].
-        energy_weight: Weight of the loss of energies [default: 0.005].
-        force_weight: Weight of the loss of components of forces [default: 0.5].
-        energy_ema: Share of a batch in a moving average of the energy loss, as torchmd-net's
-            `ema_alpha_y`: it scales the gradient, so it multiplies the weight [default: 1].
-        force_ema: The same for forces, `ema_alpha_neg_dy` [default: 1].
+        architecture: Size of the network: `channels=64,layers=1,cutoff=4.5`.
+        loss: Mean of squares, of absolute values, or of Huber's function, with the weights of energies
+            and forces: `huber:delta=0.5,energy_weight=0.1` [default: mse].
         epochs: Epochs over the structures [default: 100, or those of --config].
         steps: Number of updates, instead of epochs.
-        batch: Batch size in structures [default: 8].
         rate: Largest learning rate of AdamW [default: 0.001].
-        weight_decay: Decoupled weight decay of the weights [default: 0].
-        warmup: Updates during which the rate rises [default: a twentieth of all, at most 500].
-        schedule: How the rate falls then: along a cosine to a hundredth, or by a factor of 0.8 after 25
-            validations without improvement [default: cosine; with --config as torchmd-net, plateau].
-        clip: Largest norm of a gradient; larger ones are scaled down [default: 40].
-        patience: Stop after this number of validations without a lower loss.
-        average: Validate and keep moving averages of the weights, with this decay a step, such as
-            0.999.
-        validate_every: Updates between two points of the curve, with the validation loss, and between
-            checkpoints [default: an epoch].
-        last: Keep the last step, not the one with the lowest validation loss.
+        training: Batches, decay, schedule, validation and which step is kept:
+            `batch=4,schedule=plateau`, `last`.
         output: Output directory.
         seed: Seed of initial weights, of the division of the data and of the order of structures
             [default: 1, or that of --config].
