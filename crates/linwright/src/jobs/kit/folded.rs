@@ -27,8 +27,6 @@ pub trait Folded: Options + Debug {
     const OWN: &'static [&'static str] = &[];
     /// Options outside the group that the keys need.
     const REQUIRES: &'static [&'static str] = &[];
-    /// Options outside the group that replace all keys.
-    const CONFLICTS: &'static [&'static str] = &[];
 
     /// The catalogue of its keys, by the macro `catalogue!`.
     fn catalogue() -> &'static Catalogue;
@@ -167,7 +165,7 @@ impl<T: Folded> JsonSchema for Folding<T> {
         let value_name = if T::NAMED_BY.is_some() { "NAME:KEY=VALUE" } else { "KEY=VALUE" };
         let term = serde_json::json!({
             "type": "string", TERM: T::NAME, "description": T::HELP, "default": default,
-            "x-value": value_name, "x-requires": T::REQUIRES, "x-conflicts": T::CONFLICTS,
+            "x-value": value_name, "x-requires": T::REQUIRES,
         });
         if let Some(keys) = schema.get_mut("properties").and_then(Value::as_object_mut) {
             keys.retain(|key, _| T::OWN.contains(&key.as_str()));
