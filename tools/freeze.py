@@ -16,8 +16,9 @@ Old and new names of options, keys, files, tests and crates are those of `crates
 `--names FILE`), which tools/renaming.py describes. What the file held when the recording was made is history; an entry
 that came after it and matches nothing is an error.
 
-With `--numbers`, other words and another order of keys are no failure: texts must have the same numbers in the same
-order, and help may differ. They are listed in `target/freeze-words.txt`, to be read. Failures that are too many to
+With `--numbers`, other words, another order of keys and values that were not there before are no failure: texts must
+have the same numbers in the same order, and help and schemas of options may differ. They are listed in
+`target/freeze-words.txt`, to be read. Failures that are too many to
 print are in `target/freeze-failures.txt`, and counted by what they have in common.
 """
 
@@ -356,14 +357,14 @@ class Comparison:
         least = None
         for run in candidates:
             found = self.differences(old, run, pool, alone)
-            weight = [sum(kind != "words" for kind, _ in found), len(found)]
+            weight = [sum(kind not in ("words", "new") for kind, _ in found), len(found)]
             if least is None or weight < least[0]:
                 least = (weight, found)
             if not found:
                 break
         command = f"{test} | {' '.join(old['args'])} | "
         for kind, text in least[1]:
-            add = self.report.word if kind in ("words", "order") else self.report.fail
+            add = self.report.word if kind in ("words", "order", "new") else self.report.fail
             add(kind, command + text)
 
     def differences(self, old, run, pool, alone):
@@ -384,7 +385,7 @@ class Comparison:
             held = [one[new] for one in holders if one.get(new) is not None]
             shown = place.replace(TAB, " ")
             if not held:
-                found.append(("lost", f"{shown}\n  was: {self.excerpt(before)}"))
+                found.append(("words" if HELP & set(args) else "lost", f"{shown}\n  was: {self.excerpt(before)}"))
             elif not derived and not any(equal(expected, now) for now in held):
                 words = bool(HELP & set(args)) or any(same_numbers(place, expected, now) for now in held)
                 kind = "words" if words else "number"
