@@ -259,8 +259,12 @@ mod tests {
         let with_number = catalogue.entries.iter().rev().find_map(|entry| {
             let is_number = |key: &&Key| matches!(key.kind, ValueKind::Integer { .. });
             let key = &entry.keys.iter().find(is_number)?.name;
-            let before = if entry.name.is_empty() { "" } else { ":" };
-            Some(format!("{}{before}{key}=3", entry.name))
+            let before = match (&catalogue.head, entry.name) {
+                (Some(_), _) => "1:".to_owned(),
+                (None, "") => String::new(),
+                (None, name) => format!("{name}:"),
+            };
+            Some(format!("{before}{key}=3"))
         });
         with_number.unwrap()
     }

@@ -26,8 +26,8 @@ pub use comparison::{ComparisonOptions, names::SlotCandidates};
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome, OutputPath, Reader,
-    Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, Written, arguments,
-    beginning, bounds, command, fields, flag_of, inputs, is_full, message_of, outputs,
+    Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, WithOptions, Written,
+    arguments, beginning, bounds, command, fields, flag_of, inputs, is_full, message_of, outputs,
     parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
     write_pages,
 };

@@ -118,12 +118,16 @@ fn value_of(field: &Field) -> String {
         Kind::Text if field.is_place() => "place below the directory of the run".to_owned(),
         Kind::Text if field.is_path => "path".to_owned(),
         Kind::Text => "text".to_owned(),
-        Kind::Term(catalogue) => match catalogue.unnamed() {
-            Some(entry) => {
+        Kind::Term(catalogue) => match (catalogue.unnamed(), &catalogue.head) {
+            (Some(entry), head) => {
                 let keys = entry.keys.iter().map(|key| format!("`{}`", key.name));
-                format!("keys with values: {}", keys.collect::<Vec<_>>().join(", "))
+                let keys = keys.collect::<Vec<_>>().join(", ");
+                match head {
+                    Some(head) => format!("`{}`, alone or with {keys}", head.name),
+                    None => format!("keys with values: {keys}"),
+                }
             }
-            None => format!("a {} with its options: {}", catalogue.what, names(catalogue)),
+            (None, _) => format!("a {} with its options: {}", catalogue.what, names(catalogue)),
         },
         Kind::Named(names) => {
             let names: Vec<String> = names.iter().map(|name| format!("`{}`", name.name)).collect();

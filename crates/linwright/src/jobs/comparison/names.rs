@@ -18,7 +18,7 @@ pub struct SlotCandidates;
 static SLOT_CANDIDATES: LazyLock<Catalogue> = LazyLock::new(|| {
     let mut entries: Vec<Entry> = SlotMethod::names().into_iter().map(slot_entry).collect();
     entries.push(Entry::new(ALL, "all but the controls"));
-    Catalogue { what: "method", entries }
+    Catalogue::new("method", entries)
 });
 
 impl Terms for SlotCandidates {

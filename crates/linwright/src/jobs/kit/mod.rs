@@ -47,7 +47,7 @@ pub use renamed::renamed;
 pub use session::{Host, Session, to_yaml};
 pub use shell::{arguments, command, quoted};
 pub use sizes::SizeText;
-pub use terms::{Catalogue, Entry, Key, Term, TermOf, Terms, ValueKind, plain_value};
+pub use terms::{Catalogue, Entry, Key, Term, TermOf, Terms, ValueKind, WithOptions, plain_value};
 pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
 pub use written::{ChangedPath, OutputPath, StatePath, Written};
 

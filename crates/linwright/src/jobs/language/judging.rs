@@ -36,7 +36,7 @@ static EVALUATION: LazyLock<Catalogue> = LazyLock::new(|| {
     }
     let entry = Entry::new("", "how texts and tasks are read, asked and scored");
     let entry = entry.with_standard(standard).with_keys(&schema, &[]);
-    Catalogue { what: TERM, entries: vec![entry] }
+    Catalogue::new(TERM, vec![entry])
 });
 
 impl Terms for Evaluation {
@@ -78,7 +78,7 @@ impl Judging {
             let value = all.get(&key.name).filter(|value| standard.get(&key.name) != Some(value));
             Some((key.name.clone(), value?.clone()))
         });
-        let term = Term { name: "", given: given.collect() };
+        let term = Term { name: "", head: None, given: given.collect() };
         let text = (!term.given.is_empty()).then(|| term.to_string());
         own.insert(TERM.to_owned(), json!(text));
         own.serialize(serializer)

@@ -6,13 +6,16 @@
 //! with dots where that is not unique. A switch alone means true; what begins with a brace or a
 //! bracket is YAML. In a list of terms a piece with `=` and no `:` before it continues the term
 //! before it. A map, as in plans, is the same value: `{method: NAME, key: value}`. A catalogue of
-//! one entry without a name has terms without one: `key=value,key=value`.
+//! one entry without a name has terms without one: `key=value,key=value`, or with a value that stands
+//! first in place of the name, such as a path: `FILE:key=value,key=value`.
 
 mod key;
 mod text;
+mod with_options;
 
 pub use key::{Key, ValueKind};
 pub use text::plain_value;
+pub use with_options::WithOptions;
 
 use linwright_run::shown;
 use linwright_run::spelling::nearest_names;
@@ -34,6 +37,8 @@ const TAGS: [&str; 3] = ["method", "kind", "name"];
 pub struct Catalogue {
     /// What they are, in messages: `method`.
     pub what: &'static str,
+    /// The option that stands first without its name, if there is one: the path of a file.
+    pub head: Option<Key>,
     /// The values.
     pub entries: Vec<Entry>,
 }
@@ -86,16 +91,24 @@ impl Entry {
 pub struct Term {
     /// The name.
     pub name: &'static str,
+    /// What stands first in its place.
+    pub head: Option<Value>,
     /// The given options by the names of their keys, in the order of the catalogue.
     pub given: Vec<(String, Value)>,
 }
 
 impl Catalogue {
+    /// Values with names, or one without.
+    #[must_use]
+    pub fn new(what: &'static str, entries: Vec<Entry>) -> Self {
+        Self { what, head: None, entries }
+    }
+
     /// The value with this name; hyphens and underscores are equal.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
-        let name = name.replace('-', "_");
-        self.entries.iter().find(|entry| entry.name == name)
+        let plain = |name: &str| name.replace('-', "_");
+        self.entries.iter().find(|entry| plain(entry.name) == plain(name))
     }
 
     /// The only entry, if it has no name.
@@ -110,9 +123,13 @@ impl Catalogue {
     /// What a term should be, for messages.
     #[must_use]
     pub fn expected(&self) -> String {
-        match self.unnamed() {
-            Some(entry) => format!("KEY=VALUE,..., with keys of {}", entry.words()),
-            None => format!("NAME or NAME:key=value,..., with the name of a {}", self.what),
+        match (self.unnamed(), &self.head) {
+            (Some(entry), Some(head)) => {
+                let word = head.name.to_uppercase();
+                format!("{word} or {word}:key=value,..., with keys of {}", entry.words())
+            }
+            (Some(entry), None) => format!("KEY=VALUE,..., with keys of {}", entry.words()),
+            (None, _) => format!("NAME or NAME:key=value,..., with the name of a {}", self.what),
         }
     }
 
@@ -125,11 +142,21 @@ impl Catalogue {
         if text.starts_with('{') {
             return self.read_map(&text::yaml(text)?);
         }
-        let (entry, options) = match self.unnamed() {
-            Some(entry) => (entry, text),
-            None => {
+        let (entry, head, options) = match (self.unnamed(), &self.head) {
+            (Some(entry), Some(key)) => {
+                let (head, options) = match key.kind {
+                    ValueKind::Text => text::headed(text),
+                    _ => {
+                        text.split_once(':').map_or((text, None), |(head, rest)| (head, Some(rest)))
+                    }
+                };
+                let head = if head.is_empty() { None } else { Some(key.read(head)?) };
+                (entry, head, options.unwrap_or_default())
+            }
+            (Some(entry), None) => (entry, None, text),
+            (None, _) => {
                 let (name, options) = text.split_once(':').unwrap_or((text, ""));
-                (self.known(name)?, options)
+                (self.known(name)?, None, options)
             }
         };
         let mut given = Vec::new();
@@ -148,7 +175,7 @@ impl Catalogue {
             };
             given.push((key, value));
         }
-        term(entry, given)
+        self.term(entry, head, given)
     }
 
     /// A term from a text or a map of a recipe.
@@ -158,6 +185,7 @@ impl Catalogue {
     pub fn read_value(&self, value: &Value) -> Result<Term, String> {
         match value {
             Value::String(text) => self.read(text),
+            Value::Number(number) if self.head.is_some() => self.read(&number.to_string()),
             other => self.read_map(other),
         }
     }
@@ -168,17 +196,22 @@ impl Catalogue {
             None => format!("expected NAME, NAME:key=value or a map with {}", TAGS[0]),
         };
         let map = value.as_object().ok_or_else(expected)?;
-        let tag = TAGS.into_iter().find(|tag| map.get(*tag).is_some_and(Value::is_string));
+        let mut tags = TAGS.into_iter().chain([self.what]);
+        let tag = tags.find(|tag| map.get(*tag).is_some_and(Value::is_string));
         let (entry, tag) = match (self.unnamed(), tag) {
             (Some(entry), _) => (entry, None),
             (None, Some(tag)) => (self.known(map[tag].as_str().unwrap_or_default())?, Some(tag)),
             (None, None) => return Err(expected()),
         };
-        let mut given = Vec::new();
+        let (mut head, mut given) = (None, Vec::new());
         for (word, value) in map.iter().filter(|(word, _)| Some(word.as_str()) != tag) {
-            self.add(entry, word, value, &mut given)?;
+            match self.head.as_ref().filter(|head| head.name == *word) {
+                Some(_) if value.is_null() => {}
+                Some(key) => head = Some(key.read_value(value)?),
+                None => self.add(entry, word, value, &mut given)?,
+            }
         }
-        term(entry, given)
+        self.term(entry, head, given)
     }
 
     /// Adds an option of a map, or each of a group.
@@ -245,6 +278,9 @@ impl Catalogue {
     pub fn options(&self, term: &Term) -> Map<String, Value> {
         let Some(entry) = self.entry(term.name) else { return Map::new() };
         let mut options = entry.standard.clone();
+        if let (Some(key), Some(value)) = (&self.head, &term.head) {
+            text::set(&mut options, &key.path, value.clone());
+        }
         for (word, value) in &term.given {
             if let Some(key) = entry.key(word) {
                 text::set(&mut options, &key.path, value.clone());
@@ -252,37 +288,46 @@ impl Catalogue {
         }
         options
     }
-}
 
-/// A term with its options in the order of the catalogue.
-fn term(entry: &Entry, given: Vec<(&Key, Value)>) -> Result<Term, String> {
-    let mut ordered = Vec::new();
-    for key in &entry.keys {
-        let mut values = given.iter().filter(|(other, _)| other.path == key.path);
-        if let Some((_, value)) = values.next() {
-            ordered.push((key.name.clone(), value.clone()));
+    /// A term with its options in the order of the catalogue.
+    fn term(
+        &self,
+        entry: &Entry,
+        head: Option<Value>,
+        given: Vec<(&Key, Value)>,
+    ) -> Result<Term, String> {
+        if let Some(key) = self.head.as_ref().filter(|_| head.is_none()) {
+            return Err(format!("{} is missing, expected {}", key.name, self.expected()));
         }
-        if values.next().is_some() {
-            return Err(format!("{} is given twice", key.name));
+        let mut ordered = Vec::new();
+        for key in &entry.keys {
+            let mut values = given.iter().filter(|(other, _)| other.path == key.path);
+            if let Some((_, value)) = values.next() {
+                ordered.push((key.name.clone(), value.clone()));
+            }
+            if values.next().is_some() {
+                return Err(format!("{} is given twice", key.name));
+            }
         }
+        Ok(Term { name: entry.name, head, given: ordered })
     }
-    Ok(Term { name: entry.name, given: ordered })
 }
 
 impl Term {
     /// The name alone.
     #[must_use]
     pub fn of(name: &'static str) -> Self {
-        Self { name, given: Vec::new() }
+        Self { name, head: None, given: Vec::new() }
     }
 }
 
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
+        f.write_str(&self.head.as_ref().map(text::plain_head).unwrap_or_default())?;
         for (index, (key, value)) in self.given.iter().enumerate() {
             let before = match index {
-                0 if self.name.is_empty() => "",
+                0 if self.name.is_empty() && self.head.is_none() => "",
                 0 => ":",
                 _ => ",",
             };

@@ -18,7 +18,7 @@ pub type CandidateTerm = TermOf<Candidates>;
 static CANDIDATES: LazyLock<Catalogue> = LazyLock::new(|| {
     let mut entries: Vec<Entry> = Candidate::names().into_iter().map(entry).collect();
     entries.push(Entry::new(ALL, "all but the controls"));
-    Catalogue { what: "method", entries }
+    Catalogue::new("method", entries)
 });
 
 impl Terms for Candidates {

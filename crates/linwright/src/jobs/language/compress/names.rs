@@ -36,7 +36,7 @@ static METHODS: LazyLock<Catalogue> = LazyLock::new(|| {
     entries.extend(kinds().into_iter().map(of_kind));
     let help = "for each layer the method and size that cost least loss";
     entries.push(Entry::new(AUTO, help));
-    Catalogue { what: "method", entries }
+    Catalogue::new("method", entries)
 });
 
 impl Terms for Methods {

@@ -19,7 +19,7 @@ static METHODS: LazyLock<Catalogue> = LazyLock::new(|| {
     let is_of_slots = |entry: &&Entry| {
         MethodTerm::named(entry.name).is_some_and(|method| method.way() == Way::Slots)
     };
-    Catalogue { what: all.what, entries: all.entries.iter().filter(is_of_slots).cloned().collect() }
+    Catalogue::new(all.what, all.entries.iter().filter(is_of_slots).cloned().collect())
 });
 
 impl Terms for SlotMethods {
