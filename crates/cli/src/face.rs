@@ -447,7 +447,7 @@ mod tests {
                 "expected a whole number from 2 to 16777216",
             ),
             (["--batch-size=none", "--layers=1"], "--batch-size is \"none\": expected auto"),
-            (["--intervention=none", "--layers=1"], "possible values: rank-reduction"),
+            (["--intervention=none", "--layers=1"], "none, expected one of rank-reduction"),
             (["--cache=a", "--no-cache"], "cannot be used with"),
         ] {
             let words = [&["pocket".to_owned()], &given.map(str::to_owned)[..]].concat();

@@ -65,7 +65,7 @@ fn weights_are_cut_judged_and_saved_smaller() {
 #[test]
 fn factors_beyond_break_even_are_spoken_of_or_not_written() {
     let w = workshop(2);
-    let cut = "laser model --no-cache --lname mlp --rank 31 --storage factored --json";
+    let cut = "laser model --no-cache --lname mlp --rank 31 --intervention rank-reduction:storage=factored --json";
     let native = w.run(&format!("{cut} -o native --form native"));
     for said in ["hold no fewer parameters than a dense weight", "larger than in dense form"] {
         assert!(native.stderr.contains(said), "{said}: {}", native.stderr);
@@ -266,10 +266,22 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --rate 10.5", "expected a number from 0 to 10"),
         ("--lname fc_inn --rate 9", "[possible values: k_proj, q_proj, v_proj"),
         ("--rate 9", "no weights are selected"),
-        ("--part key --rate 9", "no layer has a slot of role query_key_value"),
-        ("--part key,up --rate 9", "key, up are several parts, expected one"),
-        ("--part key --storage factored --rate 9", "has no factors to store"),
-        ("--lname fc_in --part up --rate 9", "mlp.gate_proj has no part up"),
+        (
+            "--intervention rank-reduction:part=key --rate 9",
+            "no layer has a slot of role query_key_value",
+        ),
+        (
+            "--intervention rank-reduction:part=[key,up] --rate 9",
+            "key, up are several parts, expected one",
+        ),
+        (
+            "--intervention rank-reduction:part=key,storage=factored --rate 9",
+            "has no factors to store",
+        ),
+        (
+            "--lname fc_in --intervention rank-reduction:part=up --rate 9",
+            "mlp.gate_proj has no part up",
+        ),
         ("--lname fc_in", "no size is given"),
         ("--lname fc_in --rank 0", "rank is 0"),
         ("--lname fc_in --rank 9999", "above the full rank"),
@@ -281,13 +293,16 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --intervention dropout --rank 3", "dropout has no rank"),
         ("--plan q.jsonl", "is not a plan of edits"),
         (
-            "--lname fc_in --intervention bottom-k --randomised --size rho=0.5",
+            "--lname fc_in --intervention bottom-k:decomposition=randomised --size rho=0.5",
             "needs all components",
         ),
-        ("--lname fc_in --rate 9 --intervention dropout --storage factored", "no factors to store"),
-        ("--lname fc_in --rate 9 --gamma 2", "selects no rows"),
-        ("--lname fc_in --rate 9 --intervention zero --compat", "already equals the paper's code"),
-        ("--lname fc_in --rate 9 --intervention zero --randomised", "needs no decomposition"),
+        ("--lname fc_in --rate 9 --intervention dropout:storage=factored", "no factors to store"),
+        ("--lname fc_in --rate 9 --intervention rank-reduction:gamma=2", "selects no rows"),
+        ("--lname fc_in --rate 9 --intervention zero:compat", "already equals the paper's code"),
+        (
+            "--lname fc_in --rate 9 --intervention zero:decomposition=randomised",
+            "needs no decomposition",
+        ),
         (
             "--lname fc_in --rate 9 --questions q.jsonl --evaluation apply_chat_template",
             "does not support",

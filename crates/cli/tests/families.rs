@@ -418,7 +418,9 @@ fn a_part_of_a_fused_weight_is_cut_where_a_family_has_one() {
             ("gate", "gate_up"),
             ("up", "gate_up"),
         ] {
-            let line = format!("laser {name} --no-cache --part {part} --rank 1 -o {part}");
+            let line = format!(
+                "laser {name} --no-cache --intervention rank-reduction:part={part} --rank 1 -o {part}"
+            );
             if !has(fused) {
                 let error = w.fails(&line, 2, &[]);
                 assert!(error.contains(&format!("no layer has a slot of role {fused}")), "{error}");

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
-use linwright::jobs::{Candidates, Catalogue, Evaluation, Key, Methods, Terms};
+use linwright::jobs::{Candidates, Catalogue, Cut, Evaluation, Key, Methods, Terms, ValueKind};
 use linwright::ops::OpSpec;
 use serde_json::json;
 
@@ -45,10 +45,18 @@ fn with_terms(arg: Arg, catalogue: &Catalogue) -> Arg {
         return arg;
     }
     let words = catalogue.entries.iter().flat_map(|entry| {
-        let before = if entry.name.is_empty() { String::new() } else { format!("{}:", entry.name) };
-        let of_key = move |key: &Key| format!("{before}{}=", key.name);
-        let name = (!entry.name.is_empty()).then(|| entry.name.to_owned());
-        name.into_iter().chain(entry.keys.iter().map(of_key))
+        let heads = match &catalogue.head {
+            // What may be a path or a number is completed by the shell, if at all.
+            Some(Key { kind: ValueKind::Named(names), .. }) => {
+                names.iter().map(|name| name.name.clone()).collect()
+            }
+            _ => vec![entry.name.to_owned()],
+        };
+        heads.into_iter().flat_map(|name| {
+            let before = if name.is_empty() { String::new() } else { format!("{name}:") };
+            let of_key = move |key: &Key| format!("{before}{}=", key.name);
+            (!name.is_empty()).then_some(name).into_iter().chain(entry.keys.iter().map(of_key))
+        })
     });
     arg.value_parser(PossibleValuesParser::new(words))
 }
@@ -63,6 +71,7 @@ fn with_names(command: Command) -> Command {
         "tasks" => arg.value_parser(PossibleValuesParser::new(ls::tasks().map(|(name, _)| name))),
         "method" => with_terms(arg, Methods::catalogue()),
         "methods" => with_terms(arg, Candidates::catalogue()),
+        "intervention" => with_terms(arg, Cut::catalogue()),
         "evaluation" => with_terms(arg, Evaluation::catalogue()),
         _ => arg,
     });

@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::evaluate::entries;
-use linwright::jobs::{Catalogue, Entry, Evaluation, Key, Methods, Terms, VERBS, plain_value};
+use linwright::jobs::{Catalogue, Cut, Entry, Evaluation, Key, Methods, Terms, VERBS, plain_value};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use linwright::recipes::PRESETS;
@@ -42,6 +42,8 @@ enum What {
     Tasks,
     /// Keys of `--evaluation`.
     Evaluation,
+    /// Keys of `--intervention`.
+    Intervention,
     /// Model families that Linwright loads.
     Families,
     /// Built-in recipes.
@@ -65,6 +67,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             all.map(|method| (method.name.to_owned(), method.summary.clone())).collect()
         }
         What::Evaluation => return options(Evaluation::catalogue(), "", shared),
+        What::Intervention => return options(Cut::catalogue(), "", shared),
         What::Tasks => tasks().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         What::Families => FAMILIES
             .iter()
@@ -138,9 +141,12 @@ fn at(kind: &str, shape: Shape) -> Value {
 
 /// The options of a value of a catalogue.
 fn options(catalogue: &Catalogue, name: &str, shared: &Shared) -> Result<(), Failure> {
-    let term = catalogue.read(name).map_err(Failure::usage)?;
     let title = if name.is_empty() { catalogue.what } else { name };
-    let Some(Entry { summary, keys, .. }) = catalogue.entry(term.name) else {
+    let entry = match catalogue.unnamed() {
+        Some(entry) => Some(entry),
+        None => catalogue.entry(catalogue.read(name).map_err(Failure::usage)?.name),
+    };
+    let Some(Entry { summary, keys, .. }) = entry else {
         return Err(Failure::usage(format!("there is no {} {name}", catalogue.what)));
     };
     if shared.json {

@@ -34,7 +34,7 @@ pub use kit::{
 pub use language::chat_template::ChatTemplateOptions;
 pub use language::compare::{CandidateTerm, Candidates};
 pub use language::compress::{Heal, MethodTerm, Methods, StoredDType};
-pub use language::cuts::CutOptions;
+pub use language::cuts::{Cut, CutOptions};
 pub use language::evaluation::EvaluationOptions;
 pub use language::form::SavedForm;
 pub use language::generate::{Continuation, Continuations, Finish, Generate, Prompted};
@@ -62,12 +62,13 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
 /// Catalogues of terms.
-pub(crate) static CATALOGUES: [NamedCatalogue; 5] = [
+pub(crate) static CATALOGUES: [NamedCatalogue; 6] = [
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
     (SlotCandidates::NAME, SlotCandidates::catalogue),
     (Evaluation::NAME, Evaluation::catalogue),
+    (Cut::NAME, Cut::catalogue),
 ];
 
 /// Groups of commands.

@@ -1,7 +1,7 @@
 //! A value with options in one text: `FILE:labels=FILE,examples=0-9`, `300:rate=0.001`.
 
 use super::{Catalogue, Entry, TERM, Term, Terms, text};
-use crate::jobs::kit::{Options, check_together, schema};
+use crate::jobs::kit::{Options, schema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -92,7 +92,6 @@ impl<'de, T: Terms + Options> Deserialize<'de> for WithOptions<T> {
         let catalogue = T::catalogue();
         let read = catalogue.read_value(&Value::deserialize(deserializer)?);
         let options = catalogue.options(&read.map_err(serde::de::Error::custom)?);
-        check_together::<T>(&options).map_err(serde::de::Error::custom)?;
         T::deserialize(Value::from(options)).map(Self).map_err(serde::de::Error::custom)
     }
 }

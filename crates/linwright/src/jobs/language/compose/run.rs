@@ -35,7 +35,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
     if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {
         return Err(Failure::usage("the sweep does not cover all weights of this grid").hint(
-            "give the same --roles, --sites, --ignore, --part and --layers as to the sweep",
+            "give the same --roles, --sites, --ignore, --layers and part of --intervention as to the sweep",
         ));
     }
     let work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;

@@ -41,7 +41,7 @@ pub struct Laser {
     #[serde(flatten)]
     pub slots: SlotOptions,
     /// Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
-    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "layers", "roles", "sites", "ignore", "part"]))]
+    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "layers", "roles", "sites", "ignore", "intervention"]))]
     #[schemars(extend("x-path" = true))]
     pub plan: Option<PathBuf>,
     /// Rate of reduction as in the paper, as for --size rate=RATE.
@@ -91,7 +91,7 @@ impl Laser {
     fn weights(&self) -> Result<SlotSet, JobError> {
         let mut sites = self.slots.set_of_cuts()?;
         if self.lname.is_empty() {
-            self.slots.check_named(&self.cut.part)?;
+            self.slots.check_named(&self.cut.intervention.part)?;
         }
         sites.lnames.extend(&self.lname);
         if let Some(text) = self.lnum.as_deref().filter(|text| *text != "-1") {

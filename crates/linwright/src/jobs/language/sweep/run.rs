@@ -95,14 +95,14 @@ impl Opened {
 
 /// The grid that options describe.
 pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failure> {
-    slots.check_named(&cut.part)?;
+    slots.check_named(&cut.intervention.part)?;
     let sizes = cut.sizes()?;
     Ok(Grid {
         lnames: slots.lnames(),
         roles: slots.single_roles(),
         patterns: slots.sites.clone(),
         ignore: slots.ignore.clone(),
-        parts: cut.part.clone(),
+        parts: cut.intervention.part.clone(),
         layers: slots.layers()?,
         together: slots.all_at_once(),
         method: cut.method(),
