@@ -446,7 +446,7 @@ mod tests {
                 ["--evaluation=max_length=1", "--layers=1"],
                 "expected a whole number from 2 to 16777216",
             ),
-            (["--batch-size=none", "--layers=1"], "--batch-size is \"none\": expected auto"),
+            (["--evaluation=batch_size=none", "--layers=1"], "expected auto, or thousands"),
             (["--intervention=none", "--layers=1"], "none, expected one of rank-reduction"),
             (["--cache=a", "--no-cache"], "cannot be used with"),
         ] {

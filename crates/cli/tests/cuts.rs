@@ -127,14 +127,14 @@ fn a_text_of_several_documents_is_split_and_all_of_it_is_judged_where_asked() {
     // A fifth of few documents is one, which has no interval; joined ones are one document.
     assert_eq!(counts(&format!("{args} --text few.jsonl -o few")), (Some(9), None));
     assert_eq!(counts(&format!("{args},join=space --text many.jsonl -o one")), (Some(1), None));
-    let both = format!("{args} --text many.jsonl --no-split --shuffle 1 -o no");
-    assert!(err(&w, &both, 2).contains("--no-split leaves nothing to --shuffle"));
+    let both = format!("{args},shuffle=1 --text many.jsonl --no-split -o no");
+    assert!(err(&w, &both, 2).contains("--no-split leaves nothing to shuffle"));
 }
 
 #[test]
 fn a_sweep_leaves_its_files_and_goes_on() {
     let w = workshop(20);
-    let args = "sweep model --cache spectra --roles fc_in,out_proj --size rate=9,5 --questions q.jsonl --shuffle 3 -o run";
+    let args = "sweep model --cache spectra --roles fc_in,out_proj --size rate=9,5 --questions q.jsonl --evaluation shuffle=3 -o run";
     let json = w.ok_json(args);
     let cells = json["sweep"]["cells"].as_array().unwrap();
     let lines: Vec<Value> =
@@ -323,7 +323,7 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
             "does not support --samples",
         ),
         (
-            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --metric f1",
+            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --evaluation metric=f1",
             "has no metric f1; it has acc",
         ),
         ("sweep model --size rate=9 --questions q.jsonl", "no weights are selected"),

@@ -120,17 +120,19 @@ fn an_encoder_is_cut_swept_and_composed_by_spearman() {
     assert_eq!(spearman(&cut["dense"]), evaluated(&w, "bert-headless"));
     assert!((spearman(&cut["results"]) - evaluated(&w, "cut")).abs() < 1e-6, "{cut}");
     let grid = "bert-headless --no-cache --roles fc_in,fc_out --rank 1,8";
-    let swept = w.ok_json(&format!("sweep {grid} {JUDGED} --shuffle 1 -o run"));
+    let swept = w.ok_json(&format!("sweep {grid} {JUDGED} --evaluation shuffle=1 -o run"));
     let sweep = &swept["sweep"];
     assert_eq!(sweep["objective"]["metric"], "cosine_spearman");
     let items = |part: &Value| number(&part["counts"]["items"]);
     assert_eq!((items(&sweep["dense"]), items(&sweep["test"]["dense"])), (12.0, 48.0));
     assert_eq!(sweep["cells"].as_array().unwrap().len(), 8);
-    let again = w.ok_json(&format!("sweep {grid} {JUDGED} --shuffle 1 -o run"));
+    let again = w.ok_json(&format!("sweep {grid} {JUDGED} --evaluation shuffle=1 -o run"));
     assert_eq!(again["sweep"], swept["sweep"]);
-    let alone = w.ok_json(&format!("sweep {grid} {JUDGED} --shuffle 1 -o alone --no-share"));
+    let alone =
+        w.ok_json(&format!("sweep {grid} {JUDGED} --evaluation shuffle=1 -o alone --no-share"));
     assert_eq!(alone["sweep"]["best"], sweep["best"]);
-    let composed = w.ok_json(&format!("compose {grid} {JUDGED} --shuffle 1 -o composed"));
+    let composed =
+        w.ok_json(&format!("compose {grid} {JUDGED} --evaluation shuffle=1 -o composed"));
     assert_eq!(composed["compose"]["steps"].as_array().unwrap().len(), 4);
     let few = format!("sweep {grid} {JUDGED} --limit 12 -o few");
     w.fails(&few, 1, &["stsb", "four pairs"]);

@@ -44,7 +44,9 @@ fn roles_and_patterns_choose_what_a_search_visits() {
 #[test]
 fn a_search_by_questions_leaves_a_model_its_plan_and_its_decisions() {
     let w = workshop(60);
-    let args = format!("search model --questions q.jsonl --delta 0.1 --shuffle 42 {CALIBRATION}");
+    let args = format!(
+        "search model --questions q.jsonl --delta 0.1 --evaluation shuffle=42 {CALIBRATION}"
+    );
     let found = w.ok_json(&format!("{args} -o out"));
     let decisions = found["search"]["decisions"].as_array().unwrap();
     let lines: Vec<Value> =
@@ -95,11 +97,8 @@ fn a_search_by_a_text_keeps_its_perplexity_below_the_bound() {
     // No growth at all allows fewer ranks.
     let none = w.ok_json(&format!("{args} --growth 0.5 -o none"));
     assert!(decided(&none).iter().all(|(_, rank)| rank.is_null()));
-    let one = w.ok_json(&format!("{args} --ranks 2 --compat --start 3 -o one").replacen(
-        " --start 3",
-        "",
-        1,
-    ));
+    let published = args.replace("window=8", "window=8,compat");
+    let one = w.ok_json(&format!("{published} --ranks 2 -o one"));
     let ranks = |own: &Value| own["ranks"].as_array().unwrap().len();
     assert!(one["search"]["decisions"].as_array().unwrap().iter().all(|own| ranks(own) == 2));
 }

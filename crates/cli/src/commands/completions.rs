@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
-use linwright::jobs::{Candidates, Catalogue, Cut, Evaluation, Key, Methods, Terms, ValueKind};
+use linwright::jobs::{Candidates, Catalogue, Cut, Key, Methods, SearchEvaluation, Terms, ValueKind};
 use linwright::ops::OpSpec;
 use serde_json::json;
 
@@ -72,7 +72,7 @@ fn with_names(command: Command) -> Command {
         "method" => with_terms(arg, Methods::catalogue()),
         "methods" => with_terms(arg, Candidates::catalogue()),
         "intervention" => with_terms(arg, Cut::catalogue()),
-        "evaluation" => with_terms(arg, Evaluation::catalogue()),
+        "evaluation" => with_terms(arg, SearchEvaluation::catalogue()),
         _ => arg,
     });
     command.mut_subcommands(with_names)

@@ -5,7 +5,9 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::evaluate::entries;
-use linwright::jobs::{Catalogue, Cut, Entry, Evaluation, Key, Methods, Terms, VERBS, plain_value};
+use linwright::jobs::{
+    Catalogue, Cut, Entry, Key, Methods, SearchEvaluation, Terms, VERBS, plain_value,
+};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use linwright::recipes::PRESETS;
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             let all = Methods::catalogue().entries.iter();
             all.map(|method| (method.name.to_owned(), method.summary.clone())).collect()
         }
-        What::Evaluation => return options(Evaluation::catalogue(), "", shared),
+        What::Evaluation => return options(SearchEvaluation::catalogue(), "", shared),
         What::Intervention => return options(Cut::catalogue(), "", shared),
         What::Tasks => tasks().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         What::Families => FAMILIES

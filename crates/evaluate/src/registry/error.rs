@@ -86,7 +86,7 @@ pub enum RegistryError {
         task: String,
     },
     /// A task whose division is fixed.
-    #[error("--shuffle does not apply to the data sets of the LASER paper")]
+    #[error("shuffle does not apply to the data sets of the LASER paper")]
     Shuffled,
     /// Too few items for a division.
     #[error("{count} items; a fifth of them is used for selection, so at least 5 are needed")]

@@ -38,7 +38,7 @@ pub use language::cuts::{Cut, CutOptions};
 pub use language::evaluation::EvaluationOptions;
 pub use language::form::SavedForm;
 pub use language::generate::{Continuation, Continuations, Finish, Generate, Prompted};
-pub use language::judging::Evaluation;
+pub use language::judging::{ChoiceOptions, SearchEvaluation};
 pub use language::precision::PrecisionOptions;
 pub use language::sampling::{SamplingOptions, Writer, end_tokens};
 pub use language::slots::{RoleName, SlotOptions};
@@ -62,12 +62,14 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
 /// Catalogues of terms.
-pub(crate) static CATALOGUES: [NamedCatalogue; 6] = [
+pub(crate) static CATALOGUES: [NamedCatalogue; 8] = [
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
     (SlotCandidates::NAME, SlotCandidates::catalogue),
-    (Evaluation::NAME, Evaluation::catalogue),
+    (EvaluationOptions::NAME, EvaluationOptions::catalogue),
+    (ChoiceOptions::NAME, ChoiceOptions::catalogue),
+    (SearchEvaluation::NAME, SearchEvaluation::catalogue),
     (Cut::NAME, Cut::catalogue),
 ];
 

@@ -264,7 +264,10 @@ mod tests {
             ),
             (json!({"model": "m", "evaluation": "max_length=1"}), "expected a whole number from 2"),
             (json!({"model": "m", "no_share": "yes"}), "no_share is \"yes\", expected true or"),
-            (json!({"model": "m", "storage": "tape"}), "expected one of auto, factored, dense"),
+            (
+                json!({"model": "m", "intervention": "zero:storage=tape"}),
+                "expected one of auto, factored, dense",
+            ),
             (json!({"model": "m", "data": "file"}), "data is \"file\": expected TASK=FILE"),
             (json!({"model": "m", "no_share": true, "no-share": true}), "no_share is given twice"),
             (json!({"model": "m", "cache": "a", "no_cache": true}), "cache cannot be used with"),

@@ -68,7 +68,7 @@ pub struct Compare {
     /// What models are scored on; the first ranks. Of each task the first 200 documents, unless
     /// --limit or `samples` of --evaluation is given. With `pocket` its text and questions by
     /// default.
-    #[serde(flatten, with = "Judging")]
+    #[serde(flatten, with = "Judging::<EvaluationOptions>")]
     pub evaluation: EvaluationOptions,
     /// Title of the report.
     pub title: String,

@@ -23,7 +23,8 @@ const SWEEP_BYTES: u64 = 1 << 28;
 pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let grid = grid(&job.slots, &job.cut)?;
     let order = job.sweep.as_deref().map(order_of).transpose()?;
-    let opened = Opened::new(&job.model, &job.evaluation, Items::Fifth(job.shuffle), session)?;
+    let opened =
+        Opened::new(&job.model, &job.evaluation, Items::Fifth(job.evaluation.shuffle), session)?;
     let known = places(&grid, &opened.model.loaded.decoder)?;
     check_once(&known, &opened.model.loaded.decoder)?;
     if job.dry_run {
@@ -38,7 +39,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
             "give the same --roles, --sites, --ignore, --layers and part of --intervention as to the sweep",
         ));
     }
-    let work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
+    let work = opened.work(&job.evaluation, job.evaluation.metric.as_deref(), &store)?;
     let fingerprint = fingerprint(&work, &grid, order.as_deref());
     let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
     let output = job.output.as_deref().map_or_else(own, Path::to_owned);

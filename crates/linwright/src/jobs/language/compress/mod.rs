@@ -123,7 +123,7 @@ pub struct Compress {
     pub offload: bool,
     /// Evaluation before and after, if any task is given; `bos` applies to calibration documents
     /// as well.
-    #[serde(flatten, with = "Judging")]
+    #[serde(flatten, with = "Judging::<EvaluationOptions>")]
     pub evaluation: EvaluationOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]

@@ -52,7 +52,7 @@ pub struct Laser {
     #[serde(flatten)]
     pub cut: CutOptions,
     /// Evaluation before and after, if any task is given.
-    #[serde(flatten, with = "Judging")]
+    #[serde(flatten, with = "Judging::<EvaluationOptions>")]
     pub evaluation: EvaluationOptions,
     /// Output directory for the model.
     #[schemars(extend("x-short" = "o"))]

@@ -9,11 +9,10 @@ use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::calibration::{self, CalibrationOptions};
 use crate::jobs::language::compress::StoredDType;
-use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
-use crate::jobs::language::judging::Judging;
+use crate::jobs::language::judging::{Judging, SearchEvaluation};
 use crate::jobs::language::slots::SlotOptions;
-use linwright_lm::search::{MAX_GROWTH, Splits};
+use linwright_lm::search::MAX_GROWTH;
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,18 +43,9 @@ pub struct Search {
     #[schemars(extend("x-hyphen" = true))]
     #[schemars(range(min = -1.0, max = 1.0))]
     pub delta: f64,
-    /// Metric of the task: one that is 1 or 0 for each document [default: acc_norm, else acc].
-    pub metric: Option<String>,
-    /// Seed of the order of the documents, as of Python's `random.Random`; the first fifth of them
-    /// selects, the others test (tasks).
-    #[schemars(extend("x-value" = "SEED"))]
-    #[schemars(range(min = 0, max = bounds::SEED))]
-    pub shuffle: u64,
     /// Growth of the perplexity that is allowed from one linear layer to the next (--text).
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub growth: f64,
-    /// As the published code: visit linear layers from 28 on, and lose the last test document.
-    pub compat: bool,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
@@ -73,8 +63,8 @@ pub struct Search {
     pub seed: u64,
     /// The task, or with --text the text, of which the first fifth of the rows selects, in windows
     /// of `window` tokens of --evaluation.
-    #[serde(flatten, with = "Judging")]
-    pub evaluation: EvaluationOptions,
+    #[serde(flatten, with = "Judging::<SearchEvaluation>")]
+    pub evaluation: SearchEvaluation,
     /// Follow the published steps without shortcuts: slower, same decisions.
     pub no_share: bool,
     /// Title of the report.
@@ -103,15 +93,12 @@ impl Default for Search {
             start: None,
             ranks: Vec::new(),
             delta: 0.0,
-            metric: None,
-            shuffle: Splits::SEED,
             growth: MAX_GROWTH,
-            compat: false,
             calibration: None,
             num_tokens: 40_000,
             seq_len: 256,
             seed: 0,
-            evaluation: EvaluationOptions::default(),
+            evaluation: SearchEvaluation::default(),
             no_share: false,
             title: "Search of ranks".to_owned(),
             output: OutputPath::default(),

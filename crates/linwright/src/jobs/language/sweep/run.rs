@@ -113,11 +113,11 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
 
 /// The items that choose the best cell.
 fn items(job: &Sweep) -> Result<Items, Failure> {
-    match (job.no_split, job.shuffle) {
+    match (job.no_split, job.evaluation.shuffle) {
         (false, shuffle) => Ok(Items::Fifth(shuffle)),
         (true, None) => Ok(Items::All),
         (true, Some(_)) => {
-            Err(Failure::usage("--no-split leaves nothing to --shuffle").hint("give one of them"))
+            Err(Failure::usage("--no-split leaves nothing to shuffle").hint("give one of them"))
         }
     }
 }
@@ -166,7 +166,7 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
     let opened = Opened::new(&job.model, &job.evaluation, items(job)?, session)?;
     let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     places(&grid, &opened.model.loaded.decoder)?;
-    let mut work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
+    let mut work = opened.work(&job.evaluation, job.evaluation.metric.as_deref(), &store)?;
     work.shares = !job.no_share;
     work.run.shard = session.shard();
     let fingerprint = work.fingerprint(&grid);
