@@ -257,14 +257,19 @@ mod tests {
     /// A term with an option.
     fn term(catalogue: &Catalogue) -> String {
         let with_number = catalogue.entries.iter().rev().find_map(|entry| {
-            let is_number = |key: &&Key| matches!(key.kind, ValueKind::Integer { .. });
-            let key = &entry.keys.iter().find(is_number)?.name;
-            let before = match (&catalogue.head, entry.name) {
+            let number = |key: &Key| match key.kind {
+                ValueKind::Integer { .. } => Some(format!("{}=3", key.name)),
+                ValueKind::Number { .. } => Some(format!("{}=0.5", key.name)),
+                _ => None,
+            };
+            let option = entry.keys.iter().find_map(number)?;
+            let before = match (catalogue.head.as_ref().map(|head| &head.kind), entry.name) {
+                (Some(ValueKind::Named(names)), _) => format!("{}:", names.last()?.name),
                 (Some(_), _) => "1:".to_owned(),
                 (None, "") => String::new(),
                 (None, name) => format!("{name}:"),
             };
-            Some(format!("{before}{key}=3"))
+            Some(format!("{before}{option}"))
         });
         with_number.unwrap()
     }

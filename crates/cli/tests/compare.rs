@@ -194,7 +194,7 @@ fn every_model_is_trained_alike_and_methods_take_their_options() {
          {TEXT} {CALIBRATION}"
     );
     let plain = w.ok_json(&format!("{line} -o plain"));
-    let trained = w.ok_json(&format!("{line} --recover 8 --recover-rate 0.003 -o trained"));
+    let trained = w.ok_json(&format!("{line} --recover 8:rate=0.003 -o trained"));
     let value = |found: &Value| found["model"]["results"][0]["metrics"][0]["value"].clone();
     for ((name, _, before), (_, _, after)) in cells(&plain).iter().zip(&cells(&trained)) {
         let note = after["model"]["note"].as_str().unwrap_or_default();

@@ -90,7 +90,7 @@ fn a_divided_budget_is_met_told_and_never_worse_than_a_uniform_one_on_its_text()
         for (own, loss) in tried.iter().zip(&losses) {
             w.write("tried.json", own["plan"].to_string());
             // A recovery holds its windows out too, and steps of this size change no number.
-            let held_out = "--recover 1 --recover-rate 1e-30";
+            let held_out = "--recover 1:rate=1e-30";
             w.ok(&format!(
                 "compress model --plan tried.json {CALIBRATION} {held_out} --force -o tried"
             ));

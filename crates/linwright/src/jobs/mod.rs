@@ -26,9 +26,9 @@ pub use comparison::{ComparisonOptions, names::SlotCandidates};
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome, OutputPath, Reader,
-    Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, WithOptions, Written,
-    arguments, beginning, bounds, command, fields, flag_of, inputs, is_full, message_of, outputs,
-    parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
+    Recover, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb, WithOptions,
+    Written, arguments, beginning, bounds, command, fields, flag_of, inputs, is_full, message_of,
+    outputs, parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
     write_pages,
 };
 pub use language::chat_template::ChatTemplateOptions;
@@ -62,7 +62,7 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
 /// Catalogues of terms.
-pub(crate) static CATALOGUES: [NamedCatalogue; 8] = [
+pub(crate) static CATALOGUES: [NamedCatalogue; 9] = [
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
@@ -71,6 +71,7 @@ pub(crate) static CATALOGUES: [NamedCatalogue; 8] = [
     (ChoiceOptions::NAME, ChoiceOptions::catalogue),
     (SearchEvaluation::NAME, SearchEvaluation::catalogue),
     (Cut::NAME, Cut::catalogue),
+    (Recover::NAME, Recover::catalogue),
 ];
 
 /// Groups of commands.

@@ -53,7 +53,7 @@ impl Inputs {
             false => open_model(&job.model, session)?,
         };
         check_tasks(tasks.iter().map(AsRef::as_ref), &model, &evaluation)?;
-        recovery::check_model(job.recover, &model.loaded.decoder, None)?;
+        recovery::check_model(job.recover.as_deref(), &model.loaded.decoder, None)?;
         sites.of(&model.loaded.decoder)?;
         let has_text = source.is_some()
             || job.recover.is_some()
@@ -95,7 +95,7 @@ impl Inputs {
             tasks: &self.tasks,
             sites: &self.sites,
             plan_of,
-            recovery: recovery::settings_of(job.recover, job.recover_rate, job.seed),
+            recovery: recovery::settings_of(job.recover.as_deref(), job.seed),
             dtype: job.dtype.map_or(self.model.loaded.source.dtype, StoredDType::dtype),
             seed: job.seed,
             fits,
@@ -127,7 +127,7 @@ fn evaluation(job: &Compare) -> EvaluationOptions {
 /// Checks what needs no file.
 fn check(job: &Compare) -> Result<(), Failure> {
     check_keeps(&job.keep)?;
-    Ok(recovery::check_settings(job.recover, job.recover_rate)?)
+    Ok(recovery::check_settings(job.recover.as_deref())?)
 }
 
 fn sites(job: &Compare) -> Result<SlotSet, Failure> {

@@ -7,7 +7,9 @@ mod run;
 
 use self::result::{BestOfComparison, CompareCost, CompareResult};
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::{
+    Division, Failure, Job, Outcome, OutputPath, Recover, Session, WithOptions, bounds,
+};
 use crate::jobs::language::calibration::{self, CalibrationOptions};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::evaluation::EvaluationOptions;
@@ -44,13 +46,10 @@ pub struct Compare {
     #[serde(flatten)]
     pub slots: SlotOptions,
     /// Then train the replaced or pruned layers of every model, and nothing else, for this many
-    /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
-    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
-    pub recover: Option<u64>,
-    /// Largest step size of --recover [default: 0.001].
-    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
-    #[schemars(range(min = 0.0, max = bounds::RATE))]
-    pub recover_rate: Option<f64>,
+    /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained. `300:rate=0.0003`
+    /// sets the largest step size [default: 0.001].
+    #[schemars(extend("x-value" = "STEPS"))]
+    pub recover: Option<WithOptions<Recover>>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
@@ -101,7 +100,6 @@ impl Default for Compare {
             no_controls: false,
             slots: SlotOptions::default(),
             recover: None,
-            recover_rate: None,
             calibration: None,
             num_tokens: 12_000,
             seq_len: 256,

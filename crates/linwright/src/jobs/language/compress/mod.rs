@@ -17,7 +17,8 @@ use self::result::{BudgetPlanned, CompressCost, CompressResult, PruneCost};
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::sizes::{SizeText, size_of};
 use crate::jobs::kit::{
-    ByteSize, Division, Failure, Job, JobError, Outcome, OutputPath, Session, bounds,
+    ByteSize, Division, Failure, Job, JobError, Outcome, OutputPath, Recover, Session, WithOptions,
+    bounds,
 };
 use crate::jobs::language::calibration::{self, CalibrationOptions};
 use crate::jobs::language::evaluation::EvaluationOptions;
@@ -96,13 +97,10 @@ pub struct Compress {
     pub heal: Option<Heal>,
     /// Then train the replaced layers, and nothing else, for this many steps of Adam on the loss of
     /// the next token over the calibration text. Its validation windows choose the best step;
-    /// without a lower loss there the training is thrown away.
-    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
-    pub recover: Option<u64>,
-    /// Largest step size of --recover [default: 0.001].
-    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
-    #[schemars(range(min = 0.0, max = bounds::RATE))]
-    pub recover_rate: Option<f64>,
+    /// without a lower loss there the training is thrown away. `300:rate=0.0003` sets the largest step
+    /// size [default: 0.001].
+    #[schemars(extend("x-value" = "STEPS"))]
+    pub recover: Option<WithOptions<Recover>>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
@@ -160,7 +158,6 @@ impl Default for Compress {
             plan: None,
             heal: None,
             recover: None,
-            recover_rate: None,
             calibration: None,
             num_tokens: 40_000,
             seq_len: 256,

@@ -58,7 +58,7 @@ pub(in crate::jobs) fn run(
     let loaded = &model.loaded;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
     check_model(&spec, &loaded.decoder, offload.is_some())?;
-    recovery::check_model(job.recover, &loaded.decoder, offload.as_ref())?;
+    recovery::check_model(job.recover.as_deref(), &loaded.decoder, offload.as_ref())?;
     if let What::Budget(_) = spec.what {
         budget::check_model(&loaded.decoder, offload.is_some())?;
     }
