@@ -54,7 +54,7 @@ fn plans_keep_what_they_say_beat_the_same_share_everywhere_and_are_carried_out()
     }
     assert_eq!(w.json("plans/plan-0.5.json"), plans[1]["plan"]);
     assert_eq!(w.json("plans/result.json")["model_hash"], found["model_hash"]);
-    let again = w.ok_json("plan model --keep 0.5 --cache pieces --allocate uniform --align 4");
+    let again = w.ok_json("plan model --keep 0.5 --cache pieces --allocate uniform:align=4");
     let [same] = &again["plans"].as_array().unwrap()[..] else { panic!("one plan: {again}") };
     assert_eq!(same["error"], same["uniform_error"]);
     let done =
@@ -111,7 +111,7 @@ fn a_divided_budget_is_met_told_and_never_worse_than_a_uniform_one_on_its_text()
         ("--method auto --keep 0.5 --allocate uniform", &["auto"]),
         ("--method auto --keep 0.5 --allocate spectrum", &["singular values"]),
         ("--method monarch --keep 0.5 --allocate sensitivity", &["no ranks"]),
-        ("--keep 0.5 --align 4", &["--align"]),
+        ("--keep 0.5 --allocate uniform:align=4", &["align goes with"]),
         ("--keep 0.5 --allocate sensitivity", &["no calibration text"]),
     ] {
         w.fails(&format!("compress model {args} -o none"), 2, words);

@@ -7,7 +7,9 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
-use linwright::jobs::{Candidates, Catalogue, Cut, Key, Methods, SearchEvaluation, Terms, ValueKind};
+use linwright::jobs::{
+    Allocate, Candidates, Catalogue, Cut, Key, Methods, SearchEvaluation, Terms, ValueKind,
+};
 use linwright::ops::OpSpec;
 use serde_json::json;
 
@@ -71,6 +73,7 @@ fn with_names(command: Command) -> Command {
         "tasks" => arg.value_parser(PossibleValuesParser::new(ls::tasks().map(|(name, _)| name))),
         "method" => with_terms(arg, Methods::catalogue()),
         "methods" => with_terms(arg, Candidates::catalogue()),
+        "allocate" => with_terms(arg, Allocate::catalogue()),
         "intervention" => with_terms(arg, Cut::catalogue()),
         "evaluation" => with_terms(arg, SearchEvaluation::catalogue()),
         _ => arg,

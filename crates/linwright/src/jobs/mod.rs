@@ -31,6 +31,7 @@ pub use kit::{
     outputs, parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
     write_pages,
 };
+pub use language::allocating::{Allocate, AllocateWeights};
 pub use language::chat_template::ChatTemplateOptions;
 pub use language::compare::{CandidateTerm, Candidates};
 pub use language::compress::{Heal, MethodTerm, Methods, StoredDType};
@@ -62,7 +63,7 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
 /// Catalogues of terms.
-pub(crate) static CATALOGUES: [NamedCatalogue; 9] = [
+pub(crate) static CATALOGUES: [NamedCatalogue; 11] = [
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
@@ -72,6 +73,8 @@ pub(crate) static CATALOGUES: [NamedCatalogue; 9] = [
     (SearchEvaluation::NAME, SearchEvaluation::catalogue),
     (Cut::NAME, Cut::catalogue),
     (Recover::NAME, Recover::catalogue),
+    (Allocate::NAME, Allocate::catalogue),
+    (AllocateWeights::NAME, AllocateWeights::catalogue),
 ];
 
 /// Groups of commands.

@@ -29,7 +29,8 @@ pub(super) fn resolved(job: &Compress, share: f64) -> Result<Budget, JobError> {
     if !(share > 0.0 && share < 1.0) {
         return Err(JobError::new(format!("--budget {share}: expected a share between 0 and 1")));
     }
-    let is_divided = match job.allocate {
+    let given = job.allocate.as_deref();
+    let is_divided = match given.map(|given| given.allocator) {
         Some(Allocator::Spectrum) => {
             return Err(JobError::new(
                 "--budget compares losses, which --allocate spectrum does not measure",
@@ -39,7 +40,12 @@ pub(super) fn resolved(job: &Compress, share: f64) -> Result<Budget, JobError> {
         Some(Allocator::Uniform) => false,
         Some(Allocator::Sensitivity) | None => true,
     };
-    Ok(Budget { share, slots: job.slots.set()?, is_divided, align: job.align })
+    Ok(Budget {
+        share,
+        slots: job.slots.set()?,
+        is_divided,
+        align: given.and_then(|given| given.align),
+    })
 }
 
 /// Refuses before any work a model that has no loss of the next token, or is larger than memory.

@@ -20,13 +20,13 @@ use crate::jobs::kit::{
     ByteSize, Division, Failure, Job, JobError, Outcome, OutputPath, Recover, Session, WithOptions,
     bounds,
 };
+use crate::jobs::language::allocating::Allocate;
 use crate::jobs::language::calibration::{self, CalibrationOptions};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::judging::Judging;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::Size;
-use linwright_compress::allocate::Allocator;
 use linwright_report::ReportKind;
 pub(in crate::jobs) use names::Way;
 pub use names::{Heal, MethodTerm, Methods, StoredDType};
@@ -73,21 +73,19 @@ pub struct Compress {
     #[schemars(with = "Option<SizeText>", extend("x-value" = "UNIT=N"))]
     pub size: Option<SizeText>,
     /// How the parameters are divided over the layers: the same share for each, by the singular
-    /// values of the weights, or by the loss that an edit of each layer costs on calibration text
-    /// [default: uniform; sensitivity with --method auto].
-    #[schemars(with = "Option<Names<Allocator>>")]
-    pub allocate: Option<Allocator>,
-    /// Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer has
-    /// a side of at most 512].
-    #[schemars(range(min = 1, max = bounds::FEATURES))]
-    pub align: Option<usize>,
+    /// values of the weights, or by the loss that an edit of each layer costs on calibration text:
+    /// `uniform`, `spectrum` or `sensitivity` [default: uniform; sensitivity with --method auto].
+    /// `sensitivity:align=16` makes divided ranks multiples of 16, `uniform:align=16` the sizes of
+    /// pruned layers [default: 8, or 1 if a layer has a side of at most 512].
+    #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
+    pub allocate: Option<WithOptions<Allocate>>,
     /// Linear layers to replace.
     #[serde(flatten)]
     pub slots: SlotOptions,
     /// Replace what this plan says instead: a JSON or YAML file that gives sites their method and
     /// size.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = [
-        "method", "keep", "rank", "size", "allocate", "align", "layers", "roles", "sites",
+        "method", "keep", "rank", "size", "allocate", "layers", "roles", "sites",
         "ignore", "heal", "seed"
     ]))]
     pub plan: Option<PathBuf>,
@@ -153,7 +151,6 @@ impl Default for Compress {
             rank: None,
             size: None,
             allocate: None,
-            align: None,
             slots: SlotOptions::default(),
             plan: None,
             heal: None,
