@@ -1,4 +1,4 @@
-//! `compare`: every method at every size; `compress --budget`: the best of them.
+//! `compare`: every method at every size; `compress --method best`: the best of them.
 
 use crate::molecule_train::{SMALL, waters};
 use crate::recipes::differences;
@@ -274,7 +274,7 @@ fn bad_comparisons_are_refused_before_any_work() {
 #[test]
 fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
     let w = Workshop::new();
-    let args = format!("compress model --budget 0.6 {CALIBRATION}");
+    let args = format!("compress model --method best --keep 0.6 {CALIBRATION}");
     let found = w.ok_json(&format!("{args} {TEXT} -o out"));
     let budget = &found["budget"];
     let tried = budget["tried"].as_array().unwrap();
@@ -294,16 +294,16 @@ fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
     let planned = w.ok(&format!("{args} -o none --dry-run"));
     assert!(planned.contains("swift_svd") && planned.contains("divided over"), "{planned}");
     for (options, words) in [
-        ("--keep 0.5", vec!["--budget", "--keep"]),
+        ("--heal none", vec!["--heal", "--method best"]),
         ("--allocate spectrum", vec!["--allocate spectrum", "sensitivity"]),
-        ("--method svd", vec!["--budget", "--method"]),
+        ("--offload", vec!["--offload", "--method best"]),
     ] {
         w.fails(&format!("{args} {options} -o none"), 2, &words);
     }
     w.fails(
-        &format!("compress model --budget 2 {CALIBRATION} -o none"),
+        &format!("compress model --method best --rank 2 {CALIBRATION} -o none"),
         2,
-        &["--budget", "from 0 to 1"],
+        &["--method best", "--keep SHARE"],
     );
 }
 
@@ -346,7 +346,7 @@ fn a_budget_with_an_evaluation_text_fits_to_the_other_text() {
     let w = Workshop::new();
     let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
     let rest = CALIBRATION.split_once(calibration).unwrap().1;
-    let args = format!("compress model --budget 0.6 --allocate uniform{rest}");
+    let args = format!("compress model --method best --keep 0.6 --allocate uniform{rest}");
     let found = w.ok_json(&format!("{args} --calibration {calibration} --text {text} -o out"));
     assert_eq!(found["calibration"]["name"], calibration, "{found}");
     assert!(found["budget"]["tried"][0]["loss"].as_f64().unwrap() > 0.0);

@@ -80,7 +80,7 @@ const CASES: [Case; 30] = [
     ),
     writes(
         "compress",
-        "MODEL --budget 0.7 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --method best --keep 0.7 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
     ),
     works(
         "compare",

@@ -10,9 +10,8 @@ const FEW: usize = 18;
 const LINE: usize = 56;
 
 /// Options that come first, of all commands.
-const FIRST: [&str; 31] = [
+const FIRST: [&str; 30] = [
     "allocate",
-    "budget",
     "calibration",
     "compress",
     "data",

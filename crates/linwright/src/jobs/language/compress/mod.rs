@@ -45,8 +45,11 @@ pub struct Compress {
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Method of replacement with its options: `asvd`, `low_rank:fit=trained,epochs=16`, a kind of
-    /// operator (`monarch:blocks=8`), or `auto` for the best of several in each layer. `linwright
-    /// ls methods` lists them, `linwright ls methods NAME` options of one [default: low_rank].
+    /// operator (`monarch:blocks=8`), `auto` for the best of several in each layer, or `best` for
+    /// the best of several in all: closed forms, kinds of operators and pruning are tried at the
+    /// share --keep, the best with ranks also divided over the layers, and validation windows of the
+    /// calibration text choose. `linwright ls methods` lists them, `linwright ls methods NAME`
+    /// options of one [default: low_rank].
     #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
     pub method: Option<MethodTerm>,
     /// Share of parameters kept in the targeted layers. A method may only have some sizes: the
@@ -54,14 +57,6 @@ pub struct Compress {
     #[schemars(extend("x-value" = "SHARE", "x-conflicts" = ["rank", "size"]))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
-    /// Share of parameters kept in the targeted layers by the best method: closed forms, kinds of
-    /// operators and pruning are tried, the best with ranks also divided over the layers, and
-    /// validation windows of the calibration text choose. Figures are those of --text and --tasks.
-    #[schemars(extend("x-value" = "SHARE", "x-conflicts" = [
-        "method", "keep", "rank", "size", "plan", "heal", "offload"
-    ]))]
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub budget: Option<f64>,
     /// Rank of the factors, for methods that have one.
     #[schemars(extend("x-value" = "R", "x-conflicts" = ["size"]))]
     #[schemars(range(min = 0, max = bounds::FEATURES))]
@@ -147,7 +142,6 @@ impl Default for Compress {
             model: String::new(),
             method: None,
             keep: None,
-            budget: None,
             rank: None,
             size: None,
             allocate: None,

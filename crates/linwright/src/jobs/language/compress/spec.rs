@@ -89,11 +89,11 @@ impl Spec {
     pub(super) fn of(job: &Compress) -> Result<Self, JobError> {
         let recovery = recovery::resolved(job)?;
         let way = job.method.as_ref().map(|method| method.way());
-        let what = match (job.budget, &job.plan, way) {
-            (Some(share), ..) => What::Budget(budget::resolved(job, share)?),
-            (None, Some(path), _) => What::Plan(read_plan_file(path)?),
-            (None, None, Some(Way::Pruning)) => pruning::resolved(job)?,
-            (None, None, Some(Way::Slots | Way::Auto) | None) => What::Slots(Slots::of(job)?),
+        let what = match (&job.plan, way) {
+            (Some(path), _) => What::Plan(read_plan_file(path)?),
+            (None, Some(Way::Best)) => What::Budget(budget::resolved(job)?),
+            (None, Some(Way::Pruning)) => pruning::resolved(job)?,
+            (None, Some(Way::Slots | Way::Auto) | None) => What::Slots(Slots::of(job)?),
         };
         Ok(Self { what, recovery, seed: job.seed })
     }
