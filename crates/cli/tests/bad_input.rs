@@ -376,16 +376,16 @@ fn options() -> Vec<Case> {
         case(
             "calibration windows longer than the model",
             long_documents,
-            "compress model --keep 0.5 --seq-len 300 --calibration calibration.jsonl -o out",
+            "compress model --keep 0.5 --calibration calibration.jsonl:seq_len=300 -o out",
             2,
             &["300", "256 positions"],
         ),
         case(
             "calibration windows of nothing",
             |_| {},
-            "compress model --keep 0.5 --seq-len 0 --calibration calibration.jsonl -o out",
+            "compress model --keep 0.5 --calibration calibration.jsonl:seq_len=0 -o out",
             2,
-            &["--seq-len"],
+            &["--calibration", "seq_len is 0"],
         ),
         case(
             "no epochs",

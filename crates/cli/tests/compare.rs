@@ -6,7 +6,7 @@ use crate::train_net::{MLP, workshop};
 use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
-const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
+const CALIBRATION: &str = "--calibration calibration.jsonl:num_tokens=2000,seq_len=64";
 const TEXT: &str = "--text text.jsonl --evaluation window=64";
 
 /// The cells of a result as method, size and what was found.
@@ -311,6 +311,7 @@ fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
 fn every_text_has_its_own_row() {
     let w = Workshop::new();
     let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
+    let calibration = calibration.split_once(':').unwrap().0;
     std::fs::copy(w.path(calibration), w.path("other.jsonl")).unwrap();
     let args = format!("compare model --keep 0.6 --methods svd --no-controls {CALIBRATION} {TEXT}");
     let found = w.ok_json(&format!("{args},more_texts=other.jsonl -o out"));
@@ -345,10 +346,9 @@ fn every_text_has_its_own_row() {
 fn a_budget_with_an_evaluation_text_fits_to_the_other_text() {
     let w = Workshop::new();
     let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
-    let rest = CALIBRATION.split_once(calibration).unwrap().1;
-    let args = format!("compress model --method best --keep 0.6 --allocate uniform{rest}");
+    let args = "compress model --method best --keep 0.6 --allocate uniform";
     let found = w.ok_json(&format!("{args} --calibration {calibration} --text {text} -o out"));
-    assert_eq!(found["calibration"]["name"], calibration, "{found}");
+    assert_eq!(found["calibration"]["name"], "calibration.jsonl", "{found}");
     assert!(found["budget"]["tried"][0]["loss"].as_f64().unwrap() > 0.0);
     assert!(found["results"].as_array().is_some_and(|results| !results.is_empty()), "{found}");
     let told = ["--eval was renamed: --calibration", "--text"];

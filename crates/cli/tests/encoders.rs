@@ -36,7 +36,8 @@ fn evaluated(w: &Workshop, model: &str) -> f64 {
 #[test]
 fn an_encoder_is_compressed_and_judged_by_spearman_before_and_after() {
     let w = workshop();
-    let plan = "compress bert-headless --rank 2 --calibration calibration.jsonl --num-tokens 600 --seq-len 32";
+    let plan =
+        "compress bert-headless --rank 2 --calibration calibration.jsonl:num_tokens=600,seq_len=32";
     let json = w.ok_json(&format!("{plan} {JUDGED} -o out"));
     assert_eq!(spearman(&json["dense"]), evaluated(&w, "bert-headless"));
     assert!((spearman(&json["results"]) - evaluated(&w, "out")).abs() < 1e-6, "{json}");
@@ -84,7 +85,7 @@ fn the_transformer_of_an_encoder_may_have_a_folder() {
         w.ok_json("inspect old --spectra")["totals"],
         w.ok_json("inspect flat --spectra")["totals"]
     );
-    let plan = "--rank 2 --calibration calibration.jsonl --num-tokens 600 --seq-len 32";
+    let plan = "--rank 2 --calibration calibration.jsonl:num_tokens=600,seq_len=32";
     for model in ["old", "flat"] {
         for form in ["native", "dense"] {
             w.ok(&format!("compress {model} {plan} --form {form} -o {model}-{form}"));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-const TEXT: &str = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64 --threads 1";
+const TEXT: &str = "--calibration calibration.jsonl:num_tokens=1500,seq_len=64 --threads 1";
 
 /// Commands without their calibration text and their output: sums, samples, weights alone, files in
 /// place of memory, a search by answers and by a text, a composition.

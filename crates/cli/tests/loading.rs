@@ -349,7 +349,7 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
         tables:\n  - title: The first layer\n    layers: [[0]]\n    targets: [output]\n    heal: []\n    methods:\n\
         \u{20}     - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}\n");
     w.write("long.jsonl", json!({"question": "Who?", "choices": [" Tom", format!(" {}", "Mira saw ".repeat(40))], "answer": 0}).to_string());
-    let calibrated = "--calibration calibration.jsonl --num-tokens 300 --seq-len 16";
+    let calibrated = "--calibration calibration.jsonl:num_tokens=300,seq_len=16";
     let text = "--text text.jsonl";
     for command in [
         format!("compress model --rank 1 {calibrated} {text} -o out"),

@@ -331,7 +331,7 @@ fn arguments(one: &Try, base: &str, out: &str) -> Vec<String> {
 
 /// A command with its texts.
 pub(crate) fn with_texts(base: &str) -> String {
-    base.replace("CALIBRATION", "--calibration=calibration.jsonl --num-tokens=600 --seq-len=32")
+    base.replace("CALIBRATION", "--calibration=calibration.jsonl:num_tokens=600,seq_len=32")
         .replace("TEXT", "--text=text.jsonl --evaluation=window=64")
 }
 

@@ -16,7 +16,7 @@ const DIRECTORIES: [&str; 16] = [
     "compress model --method low-rank --keep 0.5 --calibration calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
-    "prune model --keep 0.7 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
+    "prune model --keep 0.7 --calibration calibration.jsonl:num_tokens=2000,seq_len=64 --output",
     "search model --roles fc_in --text text.jsonl --evaluation window=8 --calibration calibration.jsonl --output",
     "export model --output",
     "import model/model.safetensors --output",
@@ -40,7 +40,7 @@ const RUNS: [&str; 10] = [
     "attribute cache model --train text.jsonl --compress factgrass:16 --output",
     "attribute best store --query text.jsonl --output",
     "attribute lds store --images a-images-idx3-ubyte --output",
-    "compare model --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
+    "compare model --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl:num_tokens=2000,seq_len=64 --output",
     "compare-net net --calibration a-images-idx3-ubyte --calibration-examples 0-59 --images a-images-idx3-ubyte --examples 60-119 --methods svd --output",
     "molecule compare potential.ckpt --calibration a.xyz --test b.xyz --methods svd --output",
 ];

@@ -7,7 +7,7 @@ use linwright::model::{Batch, Split, Windows};
 use linwright::ops::NoProbe;
 use serde_json::Value;
 
-const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
+const CALIBRATION: &str = "--calibration calibration.jsonl:num_tokens=2000,seq_len=64";
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))

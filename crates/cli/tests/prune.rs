@@ -3,7 +3,7 @@
 use crate::workshop::Workshop;
 use serde_json::Value;
 
-const DATA: &str = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
+const DATA: &str = "--calibration calibration.jsonl:num_tokens=1500,seq_len=64";
 
 /// Methods whose models most runtimes load, and those with operators.
 const METHODS: [&str; 5] = ["width", "llm_pruner", "slicegpt", "drop_layers", "modegpt"];

@@ -12,7 +12,7 @@ model: model
 text: text.jsonl
 evaluation: {window: 64}
 jobs:
-  - compress: {rank: 2, calibration: calibration.jsonl, num_tokens: 1200, seq_len: 64, layers: 0}
+  - compress: {rank: 2, calibration: {dataset: calibration.jsonl, num_tokens: 1200, seq_len: 64}, layers: 0}
   - compress: {method: laser, rank: 3, roles: [up, gate]}
     name: cut
   - eval: {model: {from: cut}, baseline: model, window: 64}
@@ -97,7 +97,7 @@ fn a_list_of_jobs_writes_a_directory_that_can_be_reproduced() {
 #[test]
 fn what_changed_since_is_told() {
     let w = Workshop::new();
-    w.ok("compress model --rank 2 --calibration calibration.jsonl --num-tokens 1200 --seq-len 64 -o a");
+    w.ok("compress model --rank 2 --calibration calibration.jsonl:num_tokens=1200,seq_len=64 -o a");
     w.ok("reproduce a -o b");
     fs::write(w.path("a/config.json"), "{}").unwrap();
     let other = w.run("reproduce a -o c");

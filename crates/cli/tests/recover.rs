@@ -5,8 +5,7 @@ use crate::interruption::stop_at;
 use crate::workshop::Workshop;
 use serde_json::Value;
 
-const PLAN: &str = "compress model --rank 2 --roles up,down --calibration calibration.jsonl \
-                    --num-tokens 1500 --seq-len 64";
+const PLAN: &str = "compress model --rank 2 --roles up,down --calibration calibration.jsonl:num_tokens=1500,seq_len=64";
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
@@ -47,8 +46,7 @@ fn recovery_lowers_the_held_out_loss_and_stands_in_the_results() {
 fn a_recovery_that_only_harms_is_thrown_away_and_told() {
     let w = Workshop::new();
     // Of a trained model: steps of any size may help one of random weights.
-    let plan = "compress pocket --keep 0.5 --roles up --layers 1 --calibration pocket --num-tokens \
-                1500 --seq-len 64";
+    let plan = "compress pocket --keep 0.5 --roles up --layers 1 --calibration pocket:num_tokens=1500,seq_len=64";
     let shown = w.ok(&format!("{plan} --recover 3:rate=30 -o out"));
     assert!(
         shown.contains("thrown away") && shown.contains("--recover STEPS:rate=RATE"),
@@ -65,7 +63,7 @@ fn a_recovery_that_only_harms_is_thrown_away_and_told() {
 #[test]
 fn recovery_goes_with_plans_divided_budgets_and_methods_that_need_no_text() {
     let w = Workshop::new();
-    let data = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
+    let data = "--calibration calibration.jsonl:num_tokens=1500,seq_len=64";
     let edits = "edits:\n  - {sites: {roles: [up]}, method: {method: svd}, size: {rank: 2}}\n";
     w.write("plan.yaml", edits);
     for how in [

@@ -14,7 +14,7 @@ fn workshop(count: usize) -> Workshop {
     w
 }
 
-const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
+const CALIBRATION: &str = "--calibration calibration.jsonl:num_tokens=2000,seq_len=64";
 
 /// Decisions of a result, without checks.
 fn decided(result: &Value) -> Vec<(String, Value)> {
@@ -136,7 +136,7 @@ fn bad_searches_are_refused_before_any_work() {
     // The calibration text is the text that selects.
     let args =
         "search model --text text.jsonl --evaluation window=8 --roles fc_in --layers 0 --ranks 1";
-    let told = w.run(&format!("{args} --calibration text.jsonl --seq-len 16 -o out"));
+    let told = w.run(&format!("{args} --calibration text.jsonl:seq_len=16 -o out"));
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(told.stderr.contains("with the calibration text"), "{}", told.stderr);
     assert!(w.text("out/report.md").contains("ranks may be too small"));

@@ -18,7 +18,7 @@ const MOST: Duration = Duration::from_secs(2 + 2);
 const MIDDLE: Duration = Duration::from_millis(1200);
 
 /// Calibration on a little text.
-const CALIBRATION: &str = "--calibration=calibration.jsonl --num-tokens=1500 --seq-len=64";
+const CALIBRATION: &str = "--calibration=calibration.jsonl:num_tokens=1500,seq_len=64";
 /// Evaluation of a long text.
 const TEXT: &str = "--text=long.jsonl --evaluation=window=64,stride=8";
 

@@ -88,7 +88,7 @@ def test_shards_of_a_store_share_it(cluster: Any) -> None:
 
 
 def test_shards_that_wait_for_each_other_exchange_what_they_find(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    options: dict[str, Any] = {"model": "pocket", "dataset": "pocket", "num_tokens": 4000, "keep": 0.5}
+    options: dict[str, Any] = {"model": "pocket", "calibration": "pocket:num_tokens=4000", "keep": 0.5}
     linwright.compress(**options, output="whole")
     found = linwright.ray.run(linwright.compress, shards=3, memory_bytes=1 << 28, output="out", **options)
     assert contents("out") == contents("whole") and "model.safetensors" in contents("whole")

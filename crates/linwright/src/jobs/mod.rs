@@ -32,6 +32,7 @@ pub use kit::{
     write_pages,
 };
 pub use language::allocating::{Allocate, AllocateWeights};
+pub use language::calibration::CalibrationText;
 pub use language::chat_template::ChatTemplateOptions;
 pub use language::compare::{CandidateTerm, Candidates};
 pub use language::compress::{Heal, MethodTerm, Methods, StoredDType};
@@ -63,7 +64,7 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
 
 /// Catalogues of terms.
-pub(crate) static CATALOGUES: [NamedCatalogue; 11] = [
+pub(crate) static CATALOGUES: [NamedCatalogue; 12] = [
     (Methods::NAME, Methods::catalogue),
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
@@ -73,6 +74,7 @@ pub(crate) static CATALOGUES: [NamedCatalogue; 11] = [
     (SearchEvaluation::NAME, SearchEvaluation::catalogue),
     (Cut::NAME, Cut::catalogue),
     (Recover::NAME, Recover::catalogue),
+    (CalibrationText::NAME, CalibrationText::catalogue),
     (Allocate::NAME, Allocate::catalogue),
     (AllocateWeights::NAME, AllocateWeights::catalogue),
 ];

@@ -155,8 +155,8 @@ jobs:
   - export: {model: {from: compress-1}, form: dense}
 ```
 
-- A job is the name of a command with its options. An option has one name everywhere: `num_tokens` here,
-  `--num-tokens` on the command line. `--print-recipe` prints any command of this page as a recipe.
+- A job is the name of a command with its options. An option has one name everywhere: `text_field` here,
+  `--text-field` on the command line. `--print-recipe` prints any command of this page as a recipe.
 - `{from: NAME}` refers to the output of an earlier job: its directory, for `sweep` its `result.json`, for `plan` its
   `edits.json`; `{from: NAME, file: FILE}` to a file in its directory. Items of lists can also be references.
 - Keys next to `jobs` are defaults for every job that has these options and does not set them.

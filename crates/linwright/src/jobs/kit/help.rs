@@ -44,7 +44,7 @@ const FIRST: [&str; 30] = [
 ];
 
 /// Headings of the other options.
-const HEADINGS: [(&str, &[&str]); 4] = [
+const HEADINGS: [(&str, &[&str]); 2] = [
     (
         "Evaluation",
         &[
@@ -73,8 +73,6 @@ const HEADINGS: [(&str, &[&str]); 4] = [
             "window",
         ],
     ),
-    ("Calibration", &["num_tokens", "seq_len"]),
-    ("Cuts", &["compat", "gamma", "minimise", "part", "quality", "randomised", "storage"]),
     (
         "Training",
         &[

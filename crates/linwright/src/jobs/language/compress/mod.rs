@@ -21,7 +21,7 @@ use crate::jobs::kit::{
     bounds,
 };
 use crate::jobs::language::allocating::Allocate;
-use crate::jobs::language::calibration::{self, CalibrationOptions};
+use crate::jobs::language::calibration::{self, CalibrationOptions, CalibrationText};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::judging::Judging;
@@ -99,13 +99,10 @@ pub struct Compress {
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
     /// laser and svd need none.
-    pub calibration: Option<String>,
-    /// Largest number of calibration tokens.
-    #[schemars(range(min = 0, max = bounds::TOKENS))]
-    pub num_tokens: usize,
-    /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2, max = bounds::POSITIONS))]
-    pub seq_len: usize,
+    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 40000] and the
+    /// length of a window [default: 256].
+    #[schemars(extend("x-value" = "TEXT"))]
+    pub calibration: Option<WithOptions<CalibrationText>>,
     /// Seed of random initial parameters, and of calibration text that is drawn.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
@@ -150,8 +147,6 @@ impl Default for Compress {
             heal: None,
             recover: None,
             calibration: None,
-            num_tokens: 40_000,
-            seq_len: 256,
             seed: 0,
             offload: false,
             evaluation: EvaluationOptions::default(),
@@ -183,7 +178,7 @@ impl Job for Compress {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(calibration::input_of(self.calibration.as_deref()));
+        inputs.extend(self.calibration.as_ref().and_then(|text| text.input()));
         inputs.extend(self.plan.clone());
         inputs.extend(self.evaluation.inputs());
         inputs
@@ -206,14 +201,11 @@ impl Compress {
 
     /// What its calibration text is.
     pub(in crate::jobs) fn calibration_text(&self) -> CalibrationOptions<'_> {
+        let text = self.calibration.as_deref();
         CalibrationOptions {
-            model: &self.model,
-            dataset: self.calibration.as_deref(),
-            num_tokens: self.num_tokens,
-            seq_len: self.seq_len,
             seed: self.seed,
             dry_run: self.dry_run,
-            evaluation: &self.evaluation,
+            ..CalibrationOptions::new(text, calibration::NUM_TOKENS, &self.model, &self.evaluation)
         }
     }
 

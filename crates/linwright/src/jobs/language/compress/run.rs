@@ -174,7 +174,7 @@ fn few_tokens(plan: &Plan, model: &Transformer, windows: &Windows) -> Option<Str
     (tokens < enough).then(|| {
         format!(
             "note: {tokens} calibration tokens are few for layers of {inputs} inputs; {enough} or \
-             more (--num-tokens, with as long a --calibration) make a better model"
+             more (num_tokens of --calibration, with as long a text) make a better model"
         )
     })
 }

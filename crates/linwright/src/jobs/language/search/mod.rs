@@ -6,8 +6,8 @@ mod run;
 
 use self::result::SearchResult;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
-use crate::jobs::language::calibration::{self, CalibrationOptions};
+use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, WithOptions, bounds};
+use crate::jobs::language::calibration::{self, CalibrationOptions, CalibrationText};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::judging::{Judging, SearchEvaluation};
@@ -51,13 +51,10 @@ pub struct Search {
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the documents that select, which is
     /// told.
-    pub calibration: Option<String>,
-    /// Largest number of calibration tokens.
-    #[schemars(range(min = 0, max = bounds::TOKENS))]
-    pub num_tokens: usize,
-    /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2, max = bounds::POSITIONS))]
-    pub seq_len: usize,
+    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 40000] and the
+    /// length of a window [default: 256].
+    #[schemars(extend("x-value" = "TEXT"))]
+    pub calibration: Option<WithOptions<CalibrationText>>,
     /// Seed of calibration text that is drawn.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
@@ -95,8 +92,6 @@ impl Default for Search {
             delta: 0.0,
             growth: MAX_GROWTH,
             calibration: None,
-            num_tokens: 40_000,
-            seq_len: 256,
             seed: 0,
             evaluation: SearchEvaluation::default(),
             no_share: false,
@@ -124,7 +119,7 @@ impl Job for Search {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(calibration::input_of(self.calibration.as_deref()));
+        inputs.extend(self.calibration.as_ref().and_then(|text| text.input()));
         inputs.extend(self.evaluation.inputs());
         inputs
     }
@@ -137,14 +132,11 @@ impl Job for Search {
 impl Search {
     /// What its calibration text is.
     fn calibration_text(&self) -> CalibrationOptions<'_> {
+        let text = self.calibration.as_deref();
         CalibrationOptions {
-            model: &self.model,
-            dataset: self.calibration.as_deref(),
-            num_tokens: self.num_tokens,
-            seq_len: self.seq_len,
             seed: self.seed,
             dry_run: self.dry_run,
-            evaluation: &self.evaluation,
+            ..CalibrationOptions::new(text, calibration::NUM_TOKENS, &self.model, &self.evaluation)
         }
     }
 }
