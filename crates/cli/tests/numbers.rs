@@ -100,8 +100,10 @@ pub(crate) const BASES: &[(&str, &str)] = &[
 /// Texts of options that hold numbers, where `#` is one; none for texts without. An option that
 /// takes text and is not a path stands here.
 const FORMS: &[(&str, &[&str])] = &[
+    ("allocate", &["spectrum:align=#"]),
     ("base_model", &[]),
     ("batch_size", &["#"]),
+    ("calibration", &["calibration.jsonl:num_tokens=#", "calibration.jsonl:seq_len=#"]),
     ("calibration_examples", &["#", "0-#"]),
     ("chat_template_args", &["{\"n\":#}"]),
     (
@@ -127,6 +129,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("documents", &["#", "0-#"]),
     ("dtype", &[]),
     ("energy_key", &[]),
+    ("evaluation", &["window=64,batch_size=#", "window=64,shuffle=#"]),
     ("examples", &["#", "0-#"]),
     ("filter", &[]),
     ("forces_key", &[]),
@@ -135,6 +138,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("groups", &[]),
     ("ignore", &[]),
     ("inputs_tensor", &[]),
+    ("intervention", &["vendi:gamma=#"]),
     ("layer", &["cd:#", "householder:#", "woodbury:#", "{\"kind\": \"low_rank\", \"rank\": #}"]),
     ("layers", &["#", "0-#"]),
     ("leave_out", &["#", "0-#"]),
@@ -179,6 +183,7 @@ const FORMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("prompt", &[]),
+    ("recover", &["#", "2:rate=#"]),
     ("relevant", &[]),
     ("resize", &["#,#", "#,8"]),
     ("separator", &[]),

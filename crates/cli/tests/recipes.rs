@@ -234,6 +234,10 @@ fn wrong_recipes_are_refused_before_any_work() {
         ),
         ("version: 1\njobs: [{eval: {model: {from: a}}}]", &["not an earlier job"]),
         (
+            "version: 1\njobs: [{compress: {model: m, keep: 0.5, calibration: {dataset: {from: a}, num_tokens: 3}}}]",
+            &["calibration refers to", "not an earlier job"],
+        ),
+        (
             "version: 1\njobs: [{eval: {model: m, text: t}}, {export: {model: {from: eval-1}}}]",
             &["writes no model"],
         ),

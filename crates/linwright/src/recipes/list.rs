@@ -260,6 +260,11 @@ impl JobList {
                     Value::Array(items) => {
                         items.iter().map(with_path).collect::<Result<_, Failure>>()?
                     }
+                    Value::Object(keys) if reference(value).is_none() => {
+                        let with_path =
+                            |(key, value): (&String, &Value)| Ok((key.clone(), with_path(value)?));
+                        keys.iter().map(with_path).collect::<Result<Map<_, _>, Failure>>()?.into()
+                    }
                     value => with_path(value)?,
                 };
                 options.insert(key.clone(), value);
@@ -549,10 +554,15 @@ fn reference(value: &Value) -> Option<Reference<'_>> {
     is_reference.then(|| Reference { from, file: map.get("file").and_then(Value::as_str) })
 }
 
-/// The references of an option: itself, or items of its list.
+/// The references of an option: itself, or items of its list or map.
 fn references(value: &Value) -> Vec<Reference<'_>> {
-    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    items.iter().filter_map(reference).collect()
+    match value {
+        Value::Array(items) => items.iter().filter_map(reference).collect(),
+        Value::Object(keys) if reference(value).is_none() => {
+            keys.values().filter_map(reference).collect()
+        }
+        value => reference(value).into_iter().collect(),
+    }
 }
 
 /// Whether the value of an option refers to other jobs.

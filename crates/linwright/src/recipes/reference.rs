@@ -158,7 +158,8 @@ jobs:
 - A job is the name of a command with its options. An option has one name everywhere: `text_field` here,
   `--text-field` on the command line. `--print-recipe` prints any command of this page as a recipe.
 - `{from: NAME}` refers to the output of an earlier job: its directory, for `sweep` its `result.json`, for `plan` its
-  `edits.json`; `{from: NAME, file: FILE}` to a file in its directory. Items of lists can also be references.
+  `edits.json`; `{from: NAME, file: FILE}` to a file in its directory. Items of lists and
+  values of keys can also be references.
 - Keys next to `jobs` are defaults for every job that has these options and does not set them.
 - `stages` instead of `jobs` describes a pipeline: a stage without `model` works on the model that the previous stages
   wrote, the first stage on the model of the recipe; `baseline: true` refers to the latter.
