@@ -429,7 +429,7 @@ mod tests {
                 count += 1;
             }
         }
-        assert!(count > 240, "{count} options");
+        assert!(count > 200, "{count} options");
     }
 
     #[test]

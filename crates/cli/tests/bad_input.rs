@@ -315,7 +315,7 @@ fn data() -> Vec<Case> {
                 let line = "{\"question\": \"q\", \"choices\": [\" a\", \" b\"], \"answer\": 2}\n";
                 w.write("questions.jsonl", line);
             },
-            "eval model --questions questions.jsonl",
+            "eval model --tasks questions --data questions=questions.jsonl",
             1,
             &["questions.jsonl, line 1", "`answer` is 2", "0 to 1"],
         ),

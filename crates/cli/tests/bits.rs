@@ -16,7 +16,7 @@ fn compress_and_eval_do_not_depend_on_threads() {
         assert!(w.weights("out1") != w.weights("model"), "{method}");
         let [one, two] = [1, 2].map(|threads| {
             w.ok_json(&format!(
-                "eval out1 --text text.jsonl --questions questions.jsonl --window 64 \
+                "eval out1 --text text.jsonl --tasks questions --data questions=questions.jsonl --window 64 \
                  --threads {threads}"
             ))
         });

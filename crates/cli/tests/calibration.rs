@@ -61,10 +61,10 @@ fn a_task_may_calibrate_and_another_part_of_it_evaluate() {
     assert_eq!(found["results"][0]["counts"]["items"], 20);
     // Only the calibration reads the data of its task.
     w.ok(&format!(
-        "{COMPRESS} --calibration task:piqa:{FEW} --data piqa:train=train.jsonl --questions questions.jsonl"
+        "{COMPRESS} --calibration task:piqa:{FEW} --data piqa:train=train.jsonl --tasks questions --data questions=questions.jsonl"
     ));
     w.fails(
-        &format!("{COMPRESS} --calibration task:piqa:{FEW} --data piqa=valid.jsonl --data pika=train.jsonl --questions questions.jsonl"),
+        &format!("{COMPRESS} --calibration task:piqa:{FEW} --data piqa=valid.jsonl --data pika=train.jsonl --tasks questions --data questions=questions.jsonl"),
         2,
         &["--data names pika"],
     );

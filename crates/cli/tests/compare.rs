@@ -23,8 +23,8 @@ fn cells(result: &Value) -> Vec<(String, Value, Value)> {
 fn a_comparison_has_every_method_at_every_size_and_is_not_done_twice() {
     let w = Workshop::new();
     let args = format!(
-        "compare model --keep 0.6,0.4 --methods low_rank,svd,width {TEXT} --questions \
-         questions.jsonl {CALIBRATION} --title Smaller --seed 1 -o out"
+        "compare model --keep 0.6,0.4 --methods low_rank,svd,width {TEXT} --tasks questions \
+         --data questions=questions.jsonl {CALIBRATION} --title Smaller --seed 1 -o out"
     );
     let found = w.ok_json(&args);
     let cells = cells(&found);

@@ -23,7 +23,7 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn weights_are_cut_judged_and_saved_smaller() {
     let w = workshop(6);
-    let args = "laser model --no-cache --lname mlp --lnum -1 --rank 1 --questions q.jsonl -o cut";
+    let args = "laser model --no-cache --lname mlp --lnum -1 --rank 1 --tasks questions --data questions=q.jsonl -o cut";
     let json = w.ok_json(args);
     let sites = json["sites"].as_array().unwrap();
     assert!(
@@ -40,7 +40,7 @@ fn weights_are_cut_judged_and_saved_smaller() {
     assert_eq!(json["dense"].as_array().unwrap().len(), 1);
     assert!(json["comparisons"].as_array().unwrap().iter().any(|c| c["metric"] == "acc"), "{json}");
     // What was saved is what was judged.
-    let again = w.ok_json("eval cut --questions q.jsonl");
+    let again = w.ok_json("eval cut --tasks questions --data questions=q.jsonl");
     let metric = |name: &str| {
         let metrics = json["results"][0]["metrics"].as_array().unwrap();
         number(&metrics.iter().find(|m| m["name"] == name).unwrap()["value"])
@@ -106,7 +106,9 @@ fn models_compare_document_by_document_and_what_is_the_same_says_so() {
     assert!(interval["items"].as_u64().is_some_and(|items| items > 1), "{interval}");
     let one = w.ok(&format!("{} --limit 1", cut.replace("window=64", "window=128")));
     assert!(one.contains("no paired comparison") && !one.contains("95 %"), "{one}");
-    let same = w.ok("laser model --no-cache --lname dont --rate 9 --questions q.jsonl");
+    let same = w.ok(
+        "laser model --no-cache --lname dont --rate 9 --tasks questions --data questions=q.jsonl",
+    );
     assert!(same.contains("no item differs") && !same.contains("+0.0000"), "{same}");
 }
 
@@ -134,7 +136,7 @@ fn a_text_of_several_documents_is_split_and_all_of_it_is_judged_where_asked() {
 #[test]
 fn a_sweep_leaves_its_files_and_goes_on() {
     let w = workshop(20);
-    let args = "sweep model --cache spectra --roles fc_in,out_proj --size rate=9,5 --questions q.jsonl --evaluation shuffle=3 -o run";
+    let args = "sweep model --cache spectra --roles fc_in,out_proj --size rate=9,5 --tasks questions --data questions=q.jsonl --evaluation shuffle=3 -o run";
     let json = w.ok_json(args);
     let cells = json["sweep"]["cells"].as_array().unwrap();
     let lines: Vec<Value> =
@@ -187,7 +189,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
 #[test]
 fn weights_are_swept_by_role_and_by_pattern() {
     let w = workshop(10);
-    let task = "--layers 1 --rank 2 --questions q.jsonl";
+    let task = "--layers 1 --rank 2 --tasks questions --data questions=q.jsonl";
     let places = |json: &Value| -> Vec<Value> {
         let cells = json["sweep"]["cells"].as_array().unwrap().iter();
         cells.map(|cell| json!([cell["place"], cell["kept"][0]["rank"]])).collect()
@@ -222,14 +224,14 @@ fn recipes_of_sweeps_run_and_show_their_commands() {
         "version: 1
 title: two sweeps
 model: model
-options: {questions: q.jsonl, roles: [fc_in, fc_out], size: {rate: [9, 5]}, no-cache: true}
+options: {tasks: questions, data: {questions: q.jsonl}, roles: [fc_in, fc_out], size: {rate: [9, 5]}, no-cache: true}
 runs:
   - {title: Rank reduction, published: {dense: 50, edited: 51.5}}
   - {title: vendi, options: {intervention: vendi}}
 ",
     );
     let plan = w.ok("run -r r.yaml --dry-run");
-    let first = "linwright sweep model --roles=fc_in,fc_out --size=rate=9,rate=5 --no-cache --questions=q.jsonl \
+    let first = "linwright sweep model --roles=fc_in,fc_out --size=rate=9,rate=5 --no-cache --tasks=questions --data=questions=q.jsonl \
                  '--title=Rank reduction'";
     assert_eq!(plan.lines().next(), Some(first));
     let json = w.ok_json("run -r r.yaml -o out");
@@ -304,7 +306,7 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
             "needs no decomposition",
         ),
         (
-            "--lname fc_in --rate 9 --questions q.jsonl --evaluation apply_chat_template",
+            "--lname fc_in --rate 9 --tasks questions --data questions=q.jsonl --evaluation apply_chat_template",
             "does not support",
         ),
     ] {
@@ -314,21 +316,27 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
     for (args, expected) in [
         ("sweep model --roles fc_in --size rate=9", "0 evaluation tasks, expected one"),
         (
-            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --limit 4",
+            "sweep model --roles fc_in --size rate=9 --tasks questions --data questions=q.jsonl --limit 4",
             "at least 5 are needed",
         ),
-        ("sweep model --roles fc_in --size rate=9,9 --questions q.jsonl", "rate 9 is given twice"),
         (
-            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --evaluation samples=s.jsonl",
+            "sweep model --roles fc_in --size rate=9,9 --tasks questions --data questions=q.jsonl",
+            "rate 9 is given twice",
+        ),
+        (
+            "sweep model --roles fc_in --size rate=9 --tasks questions --data questions=q.jsonl --evaluation samples=s.jsonl",
             "does not support --samples",
         ),
         (
-            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --evaluation metric=f1",
+            "sweep model --roles fc_in --size rate=9 --tasks questions --data questions=q.jsonl --evaluation metric=f1",
             "has no metric f1; it has acc",
         ),
-        ("sweep model --size rate=9 --questions q.jsonl", "no weights are selected"),
         (
-            "compose model --roles fc_in --size rate=9 --questions q.jsonl --sweep q.jsonl",
+            "sweep model --size rate=9 --tasks questions --data questions=q.jsonl",
+            "no weights are selected",
+        ),
+        (
+            "compose model --roles fc_in --size rate=9 --tasks questions --data questions=q.jsonl --sweep q.jsonl",
             "is not the result of a sweep",
         ),
     ] {

@@ -18,7 +18,7 @@ const CASES: [&str; 8] = [
     "compress model --method rotor:epochs=1",
     "compress model --method svd --keep 0.4",
     "compress model --method low-rank --keep 0.4 --offload",
-    "search model --roles fc_in,fc_out --questions many.jsonl",
+    "search model --roles fc_in,fc_out --tasks questions --data questions=many.jsonl",
     "search model --roles fc_in --text text.jsonl --evaluation window=32 --growth 1.05",
     "compose model --roles fc_in,fc_out --size rate=9,5,3 --text text.jsonl --evaluation window=64",
 ];

@@ -37,7 +37,7 @@ const CASES: &[(&str, &[&str])] = &[
         &["out/report.html", "out/result.json"],
     ),
     (
-        "search model --roles fc_in,fc_out --questions many.jsonl --calibration calibration.jsonl:num_tokens=1500,seq_len=64 -o out --force",
+        "search model --roles fc_in,fc_out --tasks questions --data questions=many.jsonl --calibration calibration.jsonl:num_tokens=1500,seq_len=64 -o out --force",
         &["out/model.safetensors", "out/decisions.jsonl", "out/report.html", "out/results.json"],
     ),
     (

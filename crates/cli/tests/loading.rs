@@ -353,7 +353,9 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
     let text = "--text text.jsonl";
     for command in [
         format!("compress model --rank 1 {calibrated} {text} -o out"),
-        format!("compress model --rank 1 {calibrated} --questions long.jsonl -o out"),
+        format!(
+            "compress model --rank 1 {calibrated} --tasks questions --data questions=long.jsonl -o out"
+        ),
         format!(
             "compress model --rank 1 --calibration calibration.jsonl {text} --evaluation window=16 -o out"
         ),
@@ -363,8 +365,10 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
         format!("sweep model --no-cache --roles mlp --layers 0 --rank 1 {text} -o out"),
         format!("compose model --no-cache --roles mlp --layers 0 --rank 1 {text} -o out"),
         format!("search model --roles mlp --layers 0 --ranks 1 {text} {calibrated} -o out"),
-        format!("eval model --questions questions.jsonl {text} -o out"),
-        format!("eval pocket --questions questions.jsonl {text} --baseline model -o out"),
+        format!("eval model --tasks questions --data questions=questions.jsonl {text} -o out"),
+        format!(
+            "eval pocket --tasks questions --data questions=questions.jsonl {text} --baseline model -o out"
+        ),
         format!("eval pocket {text} --baseline nowhere -o out"),
         "run -r tiny.yaml -o out".to_owned(),
     ] {

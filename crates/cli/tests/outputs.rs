@@ -33,8 +33,8 @@ const DIRECTORIES: [&str; 16] = [
 
 /// Commands that resume in the directory of a run.
 const RUNS: [&str; 10] = [
-    "sweep model --no-cache --roles fc_in --size rate=9 --questions questions.jsonl --output",
-    "compose model --no-cache --roles fc_in --size rate=9 --questions questions.jsonl --output",
+    "sweep model --no-cache --roles fc_in --size rate=9 --tasks questions --data questions=questions.jsonl --output",
+    "compose model --no-cache --roles fc_in --size rate=9 --tasks questions --data questions=questions.jsonl --output",
     "run --recipe tiny.yaml --output",
     "molecule md potential.ckpt a.xyz --steps 2 --output",
     "attribute cache model --train text.jsonl --compress factgrass:16 --output",
@@ -224,7 +224,7 @@ fn an_output_is_never_an_input() {
         "eval model --text text.jsonl -o text.jsonl --force",
         "eval model --text text.jsonl -o ./model/../text.jsonl --force",
         "eval model --text text.jsonl -o hard.jsonl --force",
-        "eval model --questions rows.jsonl -o rows.jsonl --force",
+        "eval model --tasks questions --data questions=rows.jsonl -o rows.jsonl --force",
         "eval model --text text.jsonl --overlap-with notes.txt -o notes.txt --force",
         "export model --results result.json --form native -o result.json --force",
         "export model -o model --force",

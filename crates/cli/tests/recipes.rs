@@ -151,7 +151,7 @@ fn a_dry_run_tells_what_the_evaluations_cost_and_writes_nothing() {
     let w = Workshop::new();
     w.write("jobs.yaml", JOBS);
     let before = w.names();
-    let tasks = "--text text.jsonl --window 64 --questions questions.jsonl";
+    let tasks = "--text text.jsonl --window 64 --tasks questions --data questions=questions.jsonl";
     let eval = w.ok_json(&format!("eval model {tasks} --baseline model --dry-run -o out.json"));
     let real = w.ok_json(&format!("eval model {tasks}"));
     let counts = &real["linwright"]["counts"];

@@ -25,7 +25,9 @@ fn decided(result: &Value) -> Vec<(String, Value)> {
 #[test]
 fn roles_and_patterns_choose_what_a_search_visits() {
     let w = workshop(30);
-    let args = format!("search model --questions q.jsonl --delta 0.1 --ranks 2 {CALIBRATION}");
+    let args = format!(
+        "search model --tasks questions --data questions=q.jsonl --delta 0.1 --ranks 2 {CALIBRATION}"
+    );
     for (chosen, expected) in [
         ("--roles gate,key --layers 1", vec!["mlp.gate_proj", "self_attn.k_proj"]),
         ("--sites *.mlp.* --roles down --layers 1", vec!["mlp.down_proj"]),
@@ -45,7 +47,7 @@ fn roles_and_patterns_choose_what_a_search_visits() {
 fn a_search_by_questions_leaves_a_model_its_plan_and_its_decisions() {
     let w = workshop(60);
     let args = format!(
-        "search model --questions q.jsonl --delta 0.1 --evaluation shuffle=42 {CALIBRATION}"
+        "search model --tasks questions --data questions=q.jsonl --delta 0.1 --evaluation shuffle=42 {CALIBRATION}"
     );
     let found = w.ok_json(&format!("{args} -o out"));
     let decisions = found["search"]["decisions"].as_array().unwrap();
@@ -108,8 +110,14 @@ fn bad_searches_are_refused_before_any_work() {
     let w = workshop(15);
     let c = CALIBRATION;
     for (args, words) in [
-        (format!("--questions q.jsonl {c}"), vec!["15 documents, at least 16"]),
-        (format!("--text text.jsonl --questions q.jsonl {c}"), vec!["not by both"]),
+        (
+            format!("--tasks questions --data questions=q.jsonl {c}"),
+            vec!["15 documents, at least 16"],
+        ),
+        (
+            format!("--text text.jsonl --tasks questions --data questions=q.jsonl {c}"),
+            vec!["not by both"],
+        ),
         (
             format!("--text text.jsonl --limit 4 --evaluation window=8 {c}"),
             vec!["4 rows, at least 5"],
@@ -127,7 +135,7 @@ fn bad_searches_are_refused_before_any_work() {
         ),
         (format!("--text text.jsonl --evaluation window=8 --delta nan {c}"), vec!["--delta"]),
         ("--text text.jsonl --evaluation window=8".to_owned(), vec!["no calibration text"]),
-        (c.to_owned(), vec!["--questions FILE"]),
+        (c.to_owned(), vec!["give one of --tasks NAME"]),
     ] {
         let before = w.names();
         w.fails(&format!("search model {args} -o out"), 2, &words);
@@ -173,7 +181,7 @@ fn tasks_of_the_harness_and_of_laser_are_divided() {
         assert_eq!(decided(&w.ok_json(&format!("{args} --no-share -o plain"))), decided(&found));
     }
     let error = w.fails(
-        &format!("search model --questions claims.jsonl {CALIBRATION} -o x"),
+        &format!("search model --tasks questions --data questions=claims.jsonl {CALIBRATION} -o x"),
         1,
         &["claims.jsonl"],
     );

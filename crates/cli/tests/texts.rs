@@ -155,7 +155,7 @@ fn a_field_of_texts_without_any_is_refused() {
     w.write("plain.txt", "Tom saw a boat by the lake.");
     for args in [
         "eval model --text plain.txt --text-field content",
-        "eval model --questions questions.jsonl --text-field content",
+        "eval model --tasks questions --data questions=questions.jsonl --text-field content",
         "compress pocket --calibration pocket --text-field content -o out",
     ] {
         w.fails(args, 2, &["--text-field content: no text of this command has fields", ".csv"]);

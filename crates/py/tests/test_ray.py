@@ -102,13 +102,13 @@ def test_wrong_usage_is_told_before_any_work() -> None:
     with pytest.raises(linwright.UsageError, match="generate is not divided"):
         linwright.ray.run(linwright.generate, shards=2, model="pocket", prompt="Mila", output="a")
     with pytest.raises(linwright.UsageError, match="no output"):
-        linwright.ray.run(linwright.evaluate, shards=2, model="pocket", questions="pocket")
+        linwright.ray.run(linwright.evaluate, shards=2, model="pocket", tasks="pocket")
     with pytest.raises(linwright.UsageError, match="shards is 0"):
-        linwright.ray.run("evaluate", shards=0, model="pocket", questions="pocket", output="a.json")
+        linwright.ray.run("evaluate", shards=0, model="pocket", tasks="pocket", output="a.json")
     with pytest.raises(linwright.UsageError, match="'nothing' is no job"):
         linwright.ray.run("nothing", shards=2)
     with pytest.raises(linwright.UsageError, match="remove a.json"):
-        linwright.ray.run("evaluate", shards=2, model="pocket", questions="pocket", output="a.json", force=True)
+        linwright.ray.run("evaluate", shards=2, model="pocket", tasks="pocket", output="a.json", force=True)
     with pytest.raises(TypeError, match="unexpected keyword argument 'quesions'"):
         linwright.ray.run("evaluate", shards=2, model="pocket", quesions="pocket", output="a.json")
     with pytest.raises(TypeError, match="gives shard itself"):

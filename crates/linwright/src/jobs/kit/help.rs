@@ -10,7 +10,7 @@ const FEW: usize = 18;
 const LINE: usize = 56;
 
 /// Options that come first, of all commands.
-const FIRST: [&str; 30] = [
+const FIRST: [&str; 29] = [
     "allocate",
     "calibration",
     "compress",
@@ -30,7 +30,6 @@ const FIRST: [&str; 30] = [
     "methods",
     "output",
     "plan",
-    "questions",
     "rank",
     "rate",
     "recover",

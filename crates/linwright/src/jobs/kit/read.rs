@@ -121,6 +121,13 @@ fn canonical(field: &Field, value: &Value) -> Value {
         }
         _ if field.takes_pairs => {
             let texts = |part: &Value| match one(part) {
+                // Each entry of a map is a value.
+                Value::Object(pairs) if field.is_whole => {
+                    let pair =
+                        |(key, value): (String, Value)| one(&Value::from_iter([(key, value)]));
+                    pairs.into_iter().map(pair).collect()
+                }
+                Value::String(text) if field.is_whole => vec![text.into()],
                 Value::String(text) => sizes::split(&text).map(Value::from).collect(),
                 other => vec![other],
             };

@@ -153,6 +153,8 @@ mod tests {
             ("compress", "--operator", "--method structured:operator=KIND"),
             ("compare", "--method-options", "--methods NAME:KEY=VALUE"),
             ("sweep", "rho", "--size rho=NUMBER"),
+            ("eval", "--questions", "--tasks questions --data questions=FILE"),
+            ("compress", "--budget", "--method best --keep SHARE"),
             ("compress", "--recover-rate", "--recover STEPS:rate=VALUE"),
             ("sweep", "--gamma", "--intervention NAME:gamma=VALUE"),
             ("sweep", "--batch-size", "--evaluation batch_size=VALUE"),

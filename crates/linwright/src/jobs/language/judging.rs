@@ -16,7 +16,7 @@ use std::ops::Deref;
 use std::sync::LazyLock;
 
 /// Options with a flag of their own in all commands.
-const OWN: [&str; 6] = ["text", "text_field", "questions", "tasks", "data", "limit"];
+const OWN: [&str; 5] = ["text", "text_field", "tasks", "data", "limit"];
 
 /// The option with the other keys.
 const TERM: &str = "evaluation";

@@ -45,7 +45,7 @@ impl Inputs {
         let tasks = open_tasks_if_any(&evaluation, &beside, session)?;
         if tasks.is_empty() {
             return Err(Failure::usage("nothing to compare models by")
-                .hint("give --text FILE, --questions FILE or --tasks TASK"));
+                .hint("give --text FILE or --tasks TASK"));
         }
         // A list of sizes reads no weights.
         let model = match job.dry_run {
@@ -113,10 +113,10 @@ impl Inputs {
 /// The tasks: those of the built-in model if none is named, and not all of their documents.
 fn evaluation(job: &Compare) -> EvaluationOptions {
     let mut asked = job.evaluation.clone();
-    let is_asked = !asked.tasks.is_empty() || asked.questions.is_some() || asked.text.is_some();
+    let is_asked = !asked.tasks.is_empty() || asked.text.is_some();
     if !is_asked && job.model == POCKET {
         asked.text = Some(POCKET.to_owned());
-        asked.questions = Some(POCKET.to_owned());
+        asked.tasks = vec![POCKET.to_owned()];
     }
     if asked.limit.is_none() && asked.samples.is_none() {
         asked.limit = Some(LIMIT);

@@ -85,9 +85,9 @@ impl<'a> Inputs<'a> {
 /// Checks what needs no file.
 fn check(job: &Search) -> Result<(), Failure> {
     let asked = &job.evaluation;
-    if asked.text.is_some() && (asked.questions.is_some() || !asked.tasks.is_empty()) {
+    if asked.text.is_some() && !asked.tasks.is_empty() {
         return Err(Failure::usage("a search is by a text or by a task, not by both")
-            .hint("give --text, or --questions or --tasks"));
+            .hint("give --text or --tasks"));
     }
     if !job.delta.is_finite() {
         return Err(Failure::usage(format!("--delta {} is no number", job.delta)));

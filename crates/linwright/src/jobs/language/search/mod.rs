@@ -109,7 +109,7 @@ impl Job for Search {
     const VERB: &str = "search";
     const ABOUT: &str = "Give each linear layer the smallest rank that a task or a text allows, \
         from the last layer down, and save the model.\n\n\
-        A rank is accepted if the accuracy on the search documents stays (--questions, --tasks), or \
+        A rank is accepted if the accuracy on the search documents stays (--tasks), or \
         if the perplexity of the search text stays below a bound (--text). Figures are on the other \
         documents. `linwright compress --plan DIR/plan.json` fits the same ranks again. Run the same \
         command again to resume.";
