@@ -43,8 +43,8 @@ def main():
     for method in args.methods:
         cost = child.run_json([
             args.linwright, "compress", args.model, *METHODS[method], "--layers", args.layer,
-            "--roles", "query,key,value", "--heal", "ridge", "--calibration", args.text,
-            "--num-tokens", args.tokens, "--evaluation", "bos=never", "--output", output, "--force",
+            "--roles", "query,key,value", "--heal", "ridge", "--calibration",
+            f"{args.text}:num_tokens={args.tokens}", "--evaluation", "bos=never", "--output", output, "--force",
             "--threads", args.threads, "--json", "--quiet"])
         shutil.rmtree(output)
 

@@ -36,7 +36,7 @@ LONG = 600
 class Engines:
     def __init__(self, args, folder):
         self.args, self.folder = args, pathlib.Path(folder)
-        self.job = ["sweep", "pocket", "--roles", args.lname, "--size", f"rate={args.rate}", "--questions", "pocket", "--limit",
+        self.job = ["sweep", "pocket", "--roles", args.lname, "--size", f"rate={args.rate}", "--tasks", "pocket", "--limit",
                     str(args.limit), "--no-cache", "--quiet"]
 
     def run(self, *words):

@@ -16,9 +16,9 @@ import record
 
 JOBS = {
     "compress, low rank": "compress pocket --keep 0.5 --calibration pocket",
-    "compress, rotor networks": "compress pocket --method rotor:epochs=1 --calibration pocket --num-tokens 10000",
-    "search": "search pocket --roles fc_in --questions pocket --limit 200 --calibration pocket --num-tokens 10000",
-    "compose": "compose pocket --roles fc_in --size rate=9.5,9,8,6 --questions pocket --limit 200 --no-cache",
+    "compress, rotor networks": "compress pocket --method rotor:epochs=1 --calibration pocket:num_tokens=10000",
+    "search": "search pocket --roles fc_in --tasks pocket --limit 200 --calibration pocket:num_tokens=10000",
+    "compose": "compose pocket --roles fc_in --size rate=9.5,9,8,6 --tasks pocket --limit 200 --no-cache",
 }
 
 

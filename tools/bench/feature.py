@@ -86,7 +86,7 @@ def main():
     output = args.work / "decomposed"
     ours = child.run_json([
         args.linwright, "compress", args.model, "--method", args.method, "--keep", args.keep,
-        "--calibration", args.text, "--num-tokens", args.tokens, "--seq-len", args.window,
+        "--calibration", f"{args.text}:num_tokens={args.tokens},seq_len={args.window}",
         "--evaluation", "bos=never", "--heal", "none", "--output", output, "--force",
         "--threads", args.threads, "--json", "--quiet"])
     shutil.rmtree(output)

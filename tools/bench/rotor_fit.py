@@ -172,8 +172,8 @@ def ours(args):
     output = args.work / "rotors"
     cost = child.run_json([
         args.linwright, "compress", args.model, "--method", f"rotor:epochs={args.epochs}",
-        "--roles", ",".join(args.parts), "--layers", "0", "--calibration", f"{args.model}/text.txt",
-        "--num-tokens", args.tokens, "--seq-len", 128, "--evaluation", "bos=never", "--heal", "none",
+        "--roles", ",".join(args.parts), "--layers", "0", "--calibration",
+        f"{args.model}/text.txt:num_tokens={args.tokens},seq_len=128", "--evaluation", "bos=never", "--heal", "none",
         "--output", output, "--force", "--threads", args.threads, "--json", "--quiet"])
     shutil.rmtree(output)
     return cost

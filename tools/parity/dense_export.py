@@ -123,8 +123,8 @@ def compare(args, name, model, dataset, documents):
     agree = True
     for method, options in METHODS.items():
         output = args.work / "compressed"
-        run(args.linwright, "compress", model, *options, "--calibration", dataset, "--num-tokens",
-            4000, "--seq-len", 64, "--form", "dense", "--dtype", "f32", "--evaluation", "bos=never",
+        run(args.linwright, "compress", model, *options, "--calibration",
+            f"{dataset}:num_tokens=4000,seq_len=64", "--form", "dense", "--dtype", "f32", "--evaluation", "bos=never",
             "--output", output, "--force")
         dense, _ = load(output)
         largest, change = 0.0, 0.0

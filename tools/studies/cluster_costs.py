@@ -1,6 +1,6 @@
 """What statistics, compression and attribution of large models cost on 1, 8 and 64 nodes, from measured costs.
 
-    linwright compress MODEL --keep 0.8 --calibration TEXT --num-tokens 262144 --seq-len 2048 -o OUT --offload --dry-run --json > plan.json
+    linwright compress MODEL --keep 0.8 --calibration TEXT:num_tokens=262144,seq_len=2048 -o OUT --offload --dry-run --json > plan.json
     linwright attribute cache SMALL --train TEXT --compress factgrass:4096 --reading max_length=256 -o STORE --dry-run --json > cache.json
     python tools/studies/cluster_costs.py --plan 8B=plan.json --cache cache.json
 

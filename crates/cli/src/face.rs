@@ -266,7 +266,8 @@ mod tests {
         let with = |is_it: &dyn Fn(&ValueKind) -> bool, value: &str| {
             catalogue.entries.iter().rev().find_map(|entry| {
                 let key = &entry.keys.iter().find(|key: &&Key| is_it(&key.kind))?.name;
-                let before = match (&catalogue.head, entry.name) {
+                let before = match (catalogue.head.as_ref().map(|head| &head.kind), entry.name) {
+                    (Some(ValueKind::Named(names)), _) => format!("{}:", names.last()?.name),
                     (Some(_), _) => "1:".to_owned(),
                     (None, "") => String::new(),
                     (None, name) => format!("{name}:"),
@@ -458,8 +459,8 @@ mod tests {
                 ["--evaluation=max_length=1", "--layers=1"],
                 "expected a whole number from 2 to 16777216",
             ),
-            (["--batch-size=none", "--layers=1"], "--batch-size is \"none\": expected auto"),
-            (["--intervention=none", "--layers=1"], "possible values: rank-reduction"),
+            (["--evaluation=batch_size=none", "--layers=1"], "expected auto, or thousands"),
+            (["--intervention=none", "--layers=1"], "none, expected one of rank-reduction"),
             (["--cache=a", "--no-cache"], "cannot be used with"),
         ] {
             let words = [&["pocket".to_owned()], &given.map(str::to_owned)[..]].concat();

@@ -719,7 +719,7 @@ fn lists_of_the_best_examples_are_what_a_training_is_made_without() {
         "--text world/documents.jsonl --vocab 300 --architecture hidden=16,layers=1 --steps 1";
     let trained = w.ok_json(&format!("train-lm {shape} --without lists/bm25.txt -o less"));
     assert!(trained["training"]["document_count"].as_u64().unwrap() < 300 - 14, "{trained}");
-    w.ok("eval less --questions world/questions.jsonl --limit 3");
+    w.ok("eval less --tasks questions --data questions=world/questions.jsonl --limit 3");
     w.fails(&format!("{best} -o lists"), 2, &["lists"]);
     w.ok(&format!("{best} -o lists --force"));
     let none = best.replace("--methods bm25,grad-dot", "--methods trak");

@@ -315,7 +315,7 @@ fn data() -> Vec<Case> {
                 let line = "{\"question\": \"q\", \"choices\": [\" a\", \" b\"], \"answer\": 2}\n";
                 w.write("questions.jsonl", line);
             },
-            "eval model --questions questions.jsonl",
+            "eval model --tasks questions --data questions=questions.jsonl",
             1,
             &["questions.jsonl, line 1", "`answer` is 2", "0 to 1"],
         ),
@@ -376,16 +376,16 @@ fn options() -> Vec<Case> {
         case(
             "calibration windows longer than the model",
             long_documents,
-            "compress model --keep 0.5 --seq-len 300 --calibration calibration.jsonl -o out",
+            "compress model --keep 0.5 --calibration calibration.jsonl:seq_len=300 -o out",
             2,
             &["300", "256 positions"],
         ),
         case(
             "calibration windows of nothing",
             |_| {},
-            "compress model --keep 0.5 --seq-len 0 --calibration calibration.jsonl -o out",
+            "compress model --keep 0.5 --calibration calibration.jsonl:seq_len=0 -o out",
             2,
-            &["--seq-len"],
+            &["--calibration", "seq_len is 0"],
         ),
         case(
             "no epochs",

@@ -13,7 +13,10 @@ fn piqa(w: &Workshop, name: &str, range: std::ops::Range<usize>) {
 }
 
 /// A compression by one small fit.
-const COMPRESS: &str = "compress model --rank 1 --roles output --layers 0 --num-tokens 300 --seq-len 16 --force -o out";
+const COMPRESS: &str = "compress model --rank 1 --roles output --layers 0 --force -o out";
+
+/// How much text is enough for it.
+const FEW: &str = "num_tokens=300,seq_len=16";
 
 fn record(found: &Value) -> &Value {
     &found["calibration"]
@@ -24,7 +27,8 @@ fn results_tell_where_calibration_text_is_from() {
     let w = Workshop::new();
     piqa(&w, "train.jsonl", 0..40);
     let of = |dataset: &str| {
-        let found = w.ok_json(&format!("{COMPRESS} --calibration {dataset}"));
+        let (text, rest) = dataset.split_once(' ').unwrap_or((dataset, ""));
+        let found = w.ok_json(&format!("{COMPRESS} --calibration {text}:{FEW} {rest}"));
         assert_eq!(w.json("out/results.json")["calibration"], *record(&found), "{dataset}");
         record(&found).clone()
     };
@@ -42,7 +46,7 @@ fn results_tell_where_calibration_text_is_from() {
     assert!(own.get("data").is_none());
     assert_eq!(of("samples --seed 3"), own);
     assert_ne!(of("samples --seed 4")["fingerprint"], own["fingerprint"]);
-    let told = w.ok(&format!("{COMPRESS} --calibration samples --dry-run"));
+    let told = w.ok(&format!("{COMPRESS} --calibration samples:{FEW} --dry-run"));
     assert!(told.contains("time: about"), "{told}");
 }
 
@@ -57,10 +61,10 @@ fn a_task_may_calibrate_and_another_part_of_it_evaluate() {
     assert_eq!(found["results"][0]["counts"]["items"], 20);
     // Only the calibration reads the data of its task.
     w.ok(&format!(
-        "{COMPRESS} --calibration task:piqa --data piqa:train=train.jsonl --questions questions.jsonl"
+        "{COMPRESS} --calibration task:piqa:{FEW} --data piqa:train=train.jsonl --tasks questions --data questions=questions.jsonl"
     ));
     w.fails(
-        &format!("{COMPRESS} --calibration task:piqa --data piqa=valid.jsonl --data pika=train.jsonl --questions questions.jsonl"),
+        &format!("{COMPRESS} --calibration task:piqa:{FEW} --data piqa=valid.jsonl --data pika=train.jsonl --tasks questions --data questions=questions.jsonl"),
         2,
         &["--data names pika"],
     );
@@ -78,8 +82,9 @@ fn documents_of_the_evaluation_in_the_calibration_text_are_told() {
     assert!(told.stdout.contains("of task piqa (validation), with their right answers"));
     let shared = json!([{"task": "piqa", "documents": 5, "overlapping": 5, "words": 13}]);
     assert_eq!(w.json("out/results.json")["calibration"]["overlap"], shared);
-    let other =
-        w.run(&format!("{COMPRESS} --calibration samples --data piqa=valid.jsonl --tasks piqa"));
+    let other = w.run(&format!(
+        "{COMPRESS} --calibration samples:{FEW} --data piqa=valid.jsonl --tasks piqa"
+    ));
     assert!(other.code == Some(0) && !other.stderr.contains("warning"), "{}", other.stderr);
 }
 
@@ -88,11 +93,13 @@ fn a_search_calibrates_on_samples_and_on_tasks() {
     let w = Workshop::new();
     piqa(&w, "train.jsonl", 0..40);
     let args = "search model --roles fc_in --layers 0 --ranks 1 --text text.jsonl --evaluation window=8 \
-                --num-tokens 600 --seq-len 16 --force -o out";
-    let found = w.ok_json(&format!("{args} --calibration samples --seed 2"));
+                --force -o out";
+    let few = "num_tokens=600,seq_len=16";
+    let found = w.ok_json(&format!("{args} --calibration samples:{few} --seed 2"));
     assert_eq!((&record(&found)["kind"], &record(&found)["seed"]), (&json!("samples"), &json!(2)));
     assert!(w.text("out/report.md").contains("documents written by the model"));
-    let found = w.ok_json(&format!("{args} --calibration task:piqa --data piqa:train=train.jsonl"));
+    let found =
+        w.ok_json(&format!("{args} --calibration task:piqa:{few} --data piqa:train=train.jsonl"));
     assert_eq!(record(&found)["name"], "piqa");
     assert_eq!(w.json("out/results.json")["calibration"], *record(&found));
 }
@@ -107,14 +114,21 @@ fn calibration_text_that_cannot_be_is_refused_before_any_work() {
         ("task:stsb --data stsb=pairs.tsv", 2, &["stsb has no correct answers", "--calibration"]),
         ("task:multiple_choice", 2, &["--data multiple_choice=FILE"]),
         ("combination", 1, &["--data piqa:train=FILE"]),
-        ("combination --seq-len 64", 2, &["4 texts of 64", "--num-tokens 384"]),
+        (
+            "combination:num_tokens=300,seq_len=64",
+            2,
+            &["4 texts of 64", "combination:num_tokens=384"],
+        ),
         ("samples --text-field body", 2, &["--text-field body: no text"]),
-        ("samples --seq-len 300", 2, &["300 tokens", "256"]),
+        ("samples:seq_len=300", 2, &["300 tokens", "256"]),
     ] {
         let before = w.names();
-        let window = if dataset.contains("--seq-len") { "" } else { "--seq-len 16" };
-        let options = COMPRESS.replace("--seq-len 16", window);
-        let told = w.fails(&format!("{options} --calibration {dataset}"), code, words);
+        let given = match dataset.split_once(' ') {
+            _ if dataset.contains("seq_len") => dataset.to_owned(),
+            Some((text, rest)) => format!("{text}:{FEW} {rest}"),
+            None => format!("{dataset}:{FEW}"),
+        };
+        let told = w.fails(&format!("{COMPRESS} --calibration {given}"), code, words);
         assert!(!told.contains("fitting"), "{told}");
         assert_eq!(w.names(), before, "{dataset}");
     }

@@ -1,4 +1,4 @@
-//! `compare`: every method at every size; `compress --budget`: the best of them.
+//! `compare`: every method at every size; `compress --method best`: the best of them.
 
 use crate::molecule_train::{SMALL, waters};
 use crate::recipes::differences;
@@ -6,7 +6,7 @@ use crate::train_net::{MLP, workshop};
 use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
-const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
+const CALIBRATION: &str = "--calibration calibration.jsonl:num_tokens=2000,seq_len=64";
 const TEXT: &str = "--text text.jsonl --evaluation window=64";
 
 /// The cells of a result as method, size and what was found.
@@ -23,8 +23,8 @@ fn cells(result: &Value) -> Vec<(String, Value, Value)> {
 fn a_comparison_has_every_method_at_every_size_and_is_not_done_twice() {
     let w = Workshop::new();
     let args = format!(
-        "compare model --keep 0.6,0.4 --methods low_rank,svd,width {TEXT} --questions \
-         questions.jsonl {CALIBRATION} --title Smaller --seed 1 -o out"
+        "compare model --keep 0.6,0.4 --methods low_rank,svd,width {TEXT} --tasks questions \
+         --data questions=questions.jsonl {CALIBRATION} --title Smaller --seed 1 -o out"
     );
     let found = w.ok_json(&args);
     let cells = cells(&found);
@@ -194,7 +194,7 @@ fn every_model_is_trained_alike_and_methods_take_their_options() {
          {TEXT} {CALIBRATION}"
     );
     let plain = w.ok_json(&format!("{line} -o plain"));
-    let trained = w.ok_json(&format!("{line} --recover 8 --recover-rate 0.003 -o trained"));
+    let trained = w.ok_json(&format!("{line} --recover 8:rate=0.003 -o trained"));
     let value = |found: &Value| found["model"]["results"][0]["metrics"][0]["value"].clone();
     for ((name, _, before), (_, _, after)) in cells(&plain).iter().zip(&cells(&trained)) {
         let note = after["model"]["note"].as_str().unwrap_or_default();
@@ -274,7 +274,7 @@ fn bad_comparisons_are_refused_before_any_work() {
 #[test]
 fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
     let w = Workshop::new();
-    let args = format!("compress model --budget 0.6 {CALIBRATION}");
+    let args = format!("compress model --method best --keep 0.6 {CALIBRATION}");
     let found = w.ok_json(&format!("{args} {TEXT} -o out"));
     let budget = &found["budget"];
     let tried = budget["tried"].as_array().unwrap();
@@ -294,16 +294,16 @@ fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
     let planned = w.ok(&format!("{args} -o none --dry-run"));
     assert!(planned.contains("swift_svd") && planned.contains("divided over"), "{planned}");
     for (options, words) in [
-        ("--keep 0.5", vec!["--budget", "--keep"]),
+        ("--heal none", vec!["--heal", "--method best"]),
         ("--allocate spectrum", vec!["--allocate spectrum", "sensitivity"]),
-        ("--method svd", vec!["--budget", "--method"]),
+        ("--offload", vec!["--offload", "--method best"]),
     ] {
         w.fails(&format!("{args} {options} -o none"), 2, &words);
     }
     w.fails(
-        &format!("compress model --budget 2 {CALIBRATION} -o none"),
+        &format!("compress model --method best --rank 2 {CALIBRATION} -o none"),
         2,
-        &["--budget", "from 0 to 1"],
+        &["--method best", "--keep SHARE"],
     );
 }
 
@@ -311,6 +311,7 @@ fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
 fn every_text_has_its_own_row() {
     let w = Workshop::new();
     let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
+    let calibration = calibration.split_once(':').unwrap().0;
     std::fs::copy(w.path(calibration), w.path("other.jsonl")).unwrap();
     let args = format!("compare model --keep 0.6 --methods svd --no-controls {CALIBRATION} {TEXT}");
     let found = w.ok_json(&format!("{args},more_texts=other.jsonl -o out"));
@@ -345,10 +346,9 @@ fn every_text_has_its_own_row() {
 fn a_budget_with_an_evaluation_text_fits_to_the_other_text() {
     let w = Workshop::new();
     let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
-    let rest = CALIBRATION.split_once(calibration).unwrap().1;
-    let args = format!("compress model --budget 0.6 --allocate uniform{rest}");
+    let args = "compress model --method best --keep 0.6 --allocate uniform";
     let found = w.ok_json(&format!("{args} --calibration {calibration} --text {text} -o out"));
-    assert_eq!(found["calibration"]["name"], calibration, "{found}");
+    assert_eq!(found["calibration"]["name"], "calibration.jsonl", "{found}");
     assert!(found["budget"]["tried"][0]["loss"].as_f64().unwrap() > 0.0);
     assert!(found["results"].as_array().is_some_and(|results| !results.is_empty()), "{found}");
     let told = ["--eval was renamed: --calibration", "--text"];

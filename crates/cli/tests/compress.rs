@@ -4,7 +4,7 @@ use crate::workshop::Workshop;
 use linwright::compress::{MethodSpec, Plan};
 use serde_json::{Value, json};
 
-const DATA: &str = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
+const DATA: &str = "--calibration calibration.jsonl:num_tokens=1500,seq_len=64";
 
 /// Operators of the sites of a model, by `inspect --slots`.
 fn operators(w: &Workshop, model: &str) -> Vec<(String, String, u64)> {

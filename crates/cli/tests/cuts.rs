@@ -23,7 +23,7 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn weights_are_cut_judged_and_saved_smaller() {
     let w = workshop(6);
-    let args = "laser model --no-cache --lname mlp --lnum -1 --rank 1 --questions q.jsonl -o cut";
+    let args = "laser model --no-cache --lname mlp --lnum -1 --rank 1 --tasks questions --data questions=q.jsonl -o cut";
     let json = w.ok_json(args);
     let sites = json["sites"].as_array().unwrap();
     assert!(
@@ -40,7 +40,7 @@ fn weights_are_cut_judged_and_saved_smaller() {
     assert_eq!(json["dense"].as_array().unwrap().len(), 1);
     assert!(json["comparisons"].as_array().unwrap().iter().any(|c| c["metric"] == "acc"), "{json}");
     // What was saved is what was judged.
-    let again = w.ok_json("eval cut --questions q.jsonl");
+    let again = w.ok_json("eval cut --tasks questions --data questions=q.jsonl");
     let metric = |name: &str| {
         let metrics = json["results"][0]["metrics"].as_array().unwrap();
         number(&metrics.iter().find(|m| m["name"] == name).unwrap()["value"])
@@ -65,7 +65,7 @@ fn weights_are_cut_judged_and_saved_smaller() {
 #[test]
 fn factors_beyond_break_even_are_spoken_of_or_not_written() {
     let w = workshop(2);
-    let cut = "laser model --no-cache --lname mlp --rank 31 --storage factored --json";
+    let cut = "laser model --no-cache --lname mlp --rank 31 --intervention rank-reduction:storage=factored --json";
     let native = w.run(&format!("{cut} -o native --form native"));
     for said in ["hold no fewer parameters than a dense weight", "larger than in dense form"] {
         assert!(native.stderr.contains(said), "{said}: {}", native.stderr);
@@ -106,7 +106,9 @@ fn models_compare_document_by_document_and_what_is_the_same_says_so() {
     assert!(interval["items"].as_u64().is_some_and(|items| items > 1), "{interval}");
     let one = w.ok(&format!("{} --limit 1", cut.replace("window=64", "window=128")));
     assert!(one.contains("no paired comparison") && !one.contains("95 %"), "{one}");
-    let same = w.ok("laser model --no-cache --lname dont --rate 9 --questions q.jsonl");
+    let same = w.ok(
+        "laser model --no-cache --lname dont --rate 9 --tasks questions --data questions=q.jsonl",
+    );
     assert!(same.contains("no item differs") && !same.contains("+0.0000"), "{same}");
 }
 
@@ -127,14 +129,14 @@ fn a_text_of_several_documents_is_split_and_all_of_it_is_judged_where_asked() {
     // A fifth of few documents is one, which has no interval; joined ones are one document.
     assert_eq!(counts(&format!("{args} --text few.jsonl -o few")), (Some(9), None));
     assert_eq!(counts(&format!("{args},join=space --text many.jsonl -o one")), (Some(1), None));
-    let both = format!("{args} --text many.jsonl --no-split --shuffle 1 -o no");
-    assert!(err(&w, &both, 2).contains("--no-split leaves nothing to --shuffle"));
+    let both = format!("{args},shuffle=1 --text many.jsonl --no-split -o no");
+    assert!(err(&w, &both, 2).contains("--no-split leaves nothing to shuffle"));
 }
 
 #[test]
 fn a_sweep_leaves_its_files_and_goes_on() {
     let w = workshop(20);
-    let args = "sweep model --cache spectra --roles fc_in,out_proj --size rate=9,5 --questions q.jsonl --shuffle 3 -o run";
+    let args = "sweep model --cache spectra --roles fc_in,out_proj --size rate=9,5 --tasks questions --data questions=q.jsonl --evaluation shuffle=3 -o run";
     let json = w.ok_json(args);
     let cells = json["sweep"]["cells"].as_array().unwrap();
     let lines: Vec<Value> =
@@ -187,7 +189,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
 #[test]
 fn weights_are_swept_by_role_and_by_pattern() {
     let w = workshop(10);
-    let task = "--layers 1 --rank 2 --questions q.jsonl";
+    let task = "--layers 1 --rank 2 --tasks questions --data questions=q.jsonl";
     let places = |json: &Value| -> Vec<Value> {
         let cells = json["sweep"]["cells"].as_array().unwrap().iter();
         cells.map(|cell| json!([cell["place"], cell["kept"][0]["rank"]])).collect()
@@ -222,7 +224,8 @@ fn recipes_of_sweeps_run_and_show_their_commands() {
         "version: 1
 title: two sweeps
 model: model
-questions: q.jsonl
+tasks: questions
+data: {questions: q.jsonl}
 roles: [fc_in, fc_out]
 size: {rate: [9, 5]}
 no-cache: true
@@ -232,7 +235,8 @@ jobs:
 ",
     );
     let plan = w.ok("run -r r.yaml --dry-run");
-    let first = "linwright sweep model --roles=fc_in,fc_out --size=rate=9,rate=5 --no-cache --questions=q.jsonl";
+    let first = "linwright sweep model --roles=fc_in,fc_out --size=rate=9,rate=5 --no-cache --tasks=questions \
+                 --data=questions=q.jsonl";
     assert!(plan.lines().any(|line| line.contains(first)), "{plan}");
     let json = w.ok_json("run -r r.yaml -o out");
     assert_eq!(json["jobs"]["vendi"]["sweep"]["grid"]["method"]["intervention"], "vendi");
@@ -266,10 +270,22 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --rate 10.5", "expected a number from 0 to 10"),
         ("--lname fc_inn --rate 9", "[possible values: k_proj, q_proj, v_proj"),
         ("--rate 9", "no weights are selected"),
-        ("--part key --rate 9", "no layer has a slot of role query_key_value"),
-        ("--part key,up --rate 9", "key, up are several parts, expected one"),
-        ("--part key --storage factored --rate 9", "has no factors to store"),
-        ("--lname fc_in --part up --rate 9", "mlp.gate_proj has no part up"),
+        (
+            "--intervention rank-reduction:part=key --rate 9",
+            "no layer has a slot of role query_key_value",
+        ),
+        (
+            "--intervention rank-reduction:part=[key,up] --rate 9",
+            "key, up are several parts, expected one",
+        ),
+        (
+            "--intervention rank-reduction:part=key,storage=factored --rate 9",
+            "has no factors to store",
+        ),
+        (
+            "--lname fc_in --intervention rank-reduction:part=up --rate 9",
+            "mlp.gate_proj has no part up",
+        ),
         ("--lname fc_in", "no size is given"),
         ("--lname fc_in --rank 0", "rank is 0"),
         ("--lname fc_in --rank 9999", "above the full rank"),
@@ -281,15 +297,18 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --intervention dropout --rank 3", "dropout has no rank"),
         ("--plan q.jsonl", "is not a plan of edits"),
         (
-            "--lname fc_in --intervention bottom-k --randomised --size rho=0.5",
+            "--lname fc_in --intervention bottom-k:decomposition=randomised --size rho=0.5",
             "needs all components",
         ),
-        ("--lname fc_in --rate 9 --intervention dropout --storage factored", "no factors to store"),
-        ("--lname fc_in --rate 9 --gamma 2", "selects no rows"),
-        ("--lname fc_in --rate 9 --intervention zero --compat", "already equals the paper's code"),
-        ("--lname fc_in --rate 9 --intervention zero --randomised", "needs no decomposition"),
+        ("--lname fc_in --rate 9 --intervention dropout:storage=factored", "no factors to store"),
+        ("--lname fc_in --rate 9 --intervention rank-reduction:gamma=2", "selects no rows"),
+        ("--lname fc_in --rate 9 --intervention zero:compat", "already equals the paper's code"),
         (
-            "--lname fc_in --rate 9 --questions q.jsonl --evaluation apply_chat_template",
+            "--lname fc_in --rate 9 --intervention zero:decomposition=randomised",
+            "needs no decomposition",
+        ),
+        (
+            "--lname fc_in --rate 9 --tasks questions --data questions=q.jsonl --evaluation apply_chat_template",
             "does not support",
         ),
     ] {
@@ -299,21 +318,27 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
     for (args, expected) in [
         ("sweep model --roles fc_in --size rate=9", "0 evaluation tasks, expected one"),
         (
-            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --limit 4",
+            "sweep model --roles fc_in --size rate=9 --tasks questions --data questions=q.jsonl --limit 4",
             "at least 5 are needed",
         ),
-        ("sweep model --roles fc_in --size rate=9,9 --questions q.jsonl", "rate 9 is given twice"),
         (
-            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --evaluation samples=s.jsonl",
+            "sweep model --roles fc_in --size rate=9,9 --tasks questions --data questions=q.jsonl",
+            "rate 9 is given twice",
+        ),
+        (
+            "sweep model --roles fc_in --size rate=9 --tasks questions --data questions=q.jsonl --evaluation samples=s.jsonl",
             "does not support --samples",
         ),
         (
-            "sweep model --roles fc_in --size rate=9 --questions q.jsonl --metric f1",
+            "sweep model --roles fc_in --size rate=9 --tasks questions --data questions=q.jsonl --evaluation metric=f1",
             "has no metric f1; it has acc",
         ),
-        ("sweep model --size rate=9 --questions q.jsonl", "no weights are selected"),
         (
-            "compose model --roles fc_in --size rate=9 --questions q.jsonl --sweep q.jsonl",
+            "sweep model --size rate=9 --tasks questions --data questions=q.jsonl",
+            "no weights are selected",
+        ),
+        (
+            "compose model --roles fc_in --size rate=9 --tasks questions --data questions=q.jsonl --sweep q.jsonl",
             "is not the result of a sweep",
         ),
     ] {

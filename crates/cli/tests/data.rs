@@ -54,7 +54,8 @@ fn documents_are_chosen_by_index() {
     ] {
         w.fails(&format!("{args} --samples {samples}"), code, &[want]);
     }
-    let args = "eval model --questions questions.jsonl --samples samples.json";
+    let args =
+        "eval model --tasks questions --data questions=questions.jsonl --samples samples.json";
     w.fails(args, 2, &["applies only to --tasks"]);
 }
 
@@ -117,7 +118,7 @@ fn repeated_ids_and_absent_choices_are_said() {
     w.fails(args, 1, &["rows.jsonl, line 5: byte", "is not UTF-8"]);
     let questions = w.text("questions.jsonl").replace("\"band\"", "\"id\":7,\"band\"");
     w.write("questions.jsonl", questions);
-    let args = "eval model --questions questions.jsonl";
+    let args = "eval model --tasks questions --data questions=questions.jsonl";
     w.fails(args, 1, &["questions.jsonl, line 2: id 7 already occurs in line 1"]);
 }
 

@@ -36,7 +36,8 @@ fn evaluated(w: &Workshop, model: &str) -> f64 {
 #[test]
 fn an_encoder_is_compressed_and_judged_by_spearman_before_and_after() {
     let w = workshop();
-    let plan = "compress bert-headless --rank 2 --calibration calibration.jsonl --num-tokens 600 --seq-len 32";
+    let plan =
+        "compress bert-headless --rank 2 --calibration calibration.jsonl:num_tokens=600,seq_len=32";
     let json = w.ok_json(&format!("{plan} {JUDGED} -o out"));
     assert_eq!(spearman(&json["dense"]), evaluated(&w, "bert-headless"));
     assert!((spearman(&json["results"]) - evaluated(&w, "out")).abs() < 1e-6, "{json}");
@@ -84,7 +85,7 @@ fn the_transformer_of_an_encoder_may_have_a_folder() {
         w.ok_json("inspect old --spectra")["totals"],
         w.ok_json("inspect flat --spectra")["totals"]
     );
-    let plan = "--rank 2 --calibration calibration.jsonl --num-tokens 600 --seq-len 32";
+    let plan = "--rank 2 --calibration calibration.jsonl:num_tokens=600,seq_len=32";
     for model in ["old", "flat"] {
         for form in ["native", "dense"] {
             w.ok(&format!("compress {model} {plan} --form {form} -o {model}-{form}"));
@@ -120,17 +121,19 @@ fn an_encoder_is_cut_swept_and_composed_by_spearman() {
     assert_eq!(spearman(&cut["dense"]), evaluated(&w, "bert-headless"));
     assert!((spearman(&cut["results"]) - evaluated(&w, "cut")).abs() < 1e-6, "{cut}");
     let grid = "bert-headless --no-cache --roles fc_in,fc_out --rank 1,8";
-    let swept = w.ok_json(&format!("sweep {grid} {JUDGED} --shuffle 1 -o run"));
+    let swept = w.ok_json(&format!("sweep {grid} {JUDGED} --evaluation shuffle=1 -o run"));
     let sweep = &swept["sweep"];
     assert_eq!(sweep["objective"]["metric"], "cosine_spearman");
     let items = |part: &Value| number(&part["counts"]["items"]);
     assert_eq!((items(&sweep["dense"]), items(&sweep["test"]["dense"])), (12.0, 48.0));
     assert_eq!(sweep["cells"].as_array().unwrap().len(), 8);
-    let again = w.ok_json(&format!("sweep {grid} {JUDGED} --shuffle 1 -o run"));
+    let again = w.ok_json(&format!("sweep {grid} {JUDGED} --evaluation shuffle=1 -o run"));
     assert_eq!(again["sweep"], swept["sweep"]);
-    let alone = w.ok_json(&format!("sweep {grid} {JUDGED} --shuffle 1 -o alone --no-share"));
+    let alone =
+        w.ok_json(&format!("sweep {grid} {JUDGED} --evaluation shuffle=1 -o alone --no-share"));
     assert_eq!(alone["sweep"]["best"], sweep["best"]);
-    let composed = w.ok_json(&format!("compose {grid} {JUDGED} --shuffle 1 -o composed"));
+    let composed =
+        w.ok_json(&format!("compose {grid} {JUDGED} --evaluation shuffle=1 -o composed"));
     assert_eq!(composed["compose"]["steps"].as_array().unwrap().len(), 4);
     let few = format!("sweep {grid} {JUDGED} --limit 12 -o few");
     w.fails(&few, 1, &["stsb", "four pairs"]);

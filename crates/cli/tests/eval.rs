@@ -14,7 +14,7 @@ fn counted(result: &Value) -> u64 {
 #[test]
 fn figures_stand_where_the_harness_has_them() {
     let w = Workshop::new();
-    let args = "eval model --text text.jsonl --questions questions.jsonl --window 128";
+    let args = "eval model --text text.jsonl --tasks questions --data questions=questions.jsonl --window 128";
     let result = w.ok_json(&format!("{args} --output result.json"));
     assert!((2.0..1e6).contains(&perplexity(&result)), "{result}");
     let questions = &result["results"]["multiple_choice"];
@@ -37,12 +37,12 @@ fn completions_are_asked_where_the_questions_have_them() {
         r#"{"question":"Who?","choices":["a","b"],"answer":0,"prompt":"Tom","completion":" saw"}"#;
     w.write("bare.jsonl", bare);
     w.write("mixed.jsonl", format!("{bare}\n{full}\n"));
-    let plain = w.ok_json("eval model --questions bare.jsonl");
+    let plain = w.ok_json("eval model --tasks questions --data questions=bare.jsonl");
     assert!(plain["results"].get("completion").is_none(), "{plain}");
-    let mixed = w.ok_json("eval model --questions mixed.jsonl");
+    let mixed = w.ok_json("eval model --tasks questions --data questions=mixed.jsonl");
     assert_eq!(mixed["n-samples"]["completion"]["effective"], 1, "{mixed}");
     assert_eq!(mixed["n-samples"]["multiple_choice"]["effective"], 2);
-    let limited = w.ok_json("eval model --questions mixed.jsonl --limit 1");
+    let limited = w.ok_json("eval model --tasks questions --data questions=mixed.jsonl --limit 1");
     assert!(limited["results"].get("completion").is_none(), "{limited}");
 }
 
@@ -57,7 +57,7 @@ fn tasks_of_one_data_file_have_names_like_others() {
     assert!(named["results"]["multiple_choice"]["acc,none"].is_number(), "{named}");
     w.ok_json(&format!("{args} --text-field text"));
     w.fails("eval model --tasks completion", 2, &["--data completion=FILE"]);
-    // Sweeps divide them as those of --text and --questions.
+    // Sweeps divide them as those of --text and questions.
     let cut = "sweep model --no-cache --roles fc_in --layers 0 --size rate=9";
     w.ok(&format!("{cut} --tasks text --data text=text.jsonl --evaluation window=64 -o texts"));
     // A fifth of the questions is one or more.
@@ -65,12 +65,12 @@ fn tasks_of_one_data_file_have_names_like_others() {
     w.write("twice.jsonl", format!("{}\n{rows}", rows.trim_end()));
     let data = "--data multiple_choice=twice.jsonl";
     let named = w.ok_json(&format!("{cut} --tasks multiple_choice {data} -o named"));
-    let own = w.ok_json(&format!("{cut} --questions twice.jsonl -o own"));
+    let own = w.ok_json(&format!("{cut} --tasks questions --data questions=twice.jsonl -o own"));
     let cells = |found: &Value| found["sweep"]["cells"].clone();
     assert!(cells(&named).as_array().is_some_and(|cells| !cells.is_empty()), "{named}");
     assert_eq!(cells(&named), cells(&own));
     // An option that none of the tasks reads.
-    let unread = "eval model --questions questions.jsonl --window 64";
+    let unread = "eval model --tasks questions --data questions=questions.jsonl --window 64";
     w.fails(unread, 2, &["--window applies to none of the tasks", "--text"]);
 }
 
@@ -146,8 +146,12 @@ fn a_missed_gate_has_a_code_of_its_own_and_still_shows_the_figures() {
     assert!(missed.stderr.contains("above 1.5"), "{}", missed.stderr);
     let result: Value = serde_json::from_str(&missed.stdout).unwrap();
     assert!(perplexity(&result) > 1.5);
-    w.fails("eval model --questions questions.jsonl --max-ppl 5", 2, &["--max-ppl", "--text"]);
-    w.fails("eval model", 2, &["no task, text or questions to evaluate", "--questions"]);
+    w.fails(
+        "eval model --tasks questions --data questions=questions.jsonl --max-ppl 5",
+        2,
+        &["--max-ppl", "--text"],
+    );
+    w.fails("eval model", 2, &["no task, text or questions to evaluate", "--tasks questions"]);
 }
 
 #[test]

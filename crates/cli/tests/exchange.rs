@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-const TEXT: &str = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64 --threads 1";
+const TEXT: &str = "--calibration calibration.jsonl:num_tokens=1500,seq_len=64 --threads 1";
 
 /// Commands without their calibration text and their output: sums, samples, weights alone, files in
 /// place of memory, a search by answers and by a text, a composition.
@@ -18,7 +18,7 @@ const CASES: [&str; 8] = [
     "compress model --method rotor:epochs=1",
     "compress model --method svd --keep 0.4",
     "compress model --method low-rank --keep 0.4 --offload",
-    "search model --roles fc_in,fc_out --questions many.jsonl",
+    "search model --roles fc_in,fc_out --tasks questions --data questions=many.jsonl",
     "search model --roles fc_in --text text.jsonl --evaluation window=32 --growth 1.05",
     "compose model --roles fc_in,fc_out --size rate=9,5,3 --text text.jsonl --evaluation window=64",
 ];

@@ -3,8 +3,7 @@
 use crate::workshop::{Workshop, names};
 use serde_json::json;
 
-const SMALLER: &str = "compress model --keep 0.5 --roles query,key --calibration calibration.jsonl \
-                       --num-tokens 600 --seq-len 64";
+const SMALLER: &str = "compress model --keep 0.5 --roles query,key --calibration calibration.jsonl:num_tokens=600,seq_len=64";
 
 /// A text's perplexity under a model.
 fn perplexity(w: &Workshop, model: &str) -> f64 {

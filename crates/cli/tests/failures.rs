@@ -72,7 +72,7 @@ fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
         assert!(told.stderr.contains("token_perplexity is inf"), "{told:?}");
     }
     assert!(!w.path("out").exists());
-    let calibration = "--calibration calibration.jsonl --num-tokens 600 --seq-len 32";
+    let calibration = "--calibration calibration.jsonl:num_tokens=600,seq_len=32";
     w.write("study.yaml", STUDY);
     let sweep = "--roles q_proj --layers 0 --size rate=5";
     for (command, kept) in [

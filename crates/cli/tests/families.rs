@@ -60,39 +60,39 @@ const CASES: [Case; 30] = [
     works("inspect", "MODEL --slots"),
     works(
         "compress",
-        "MODEL --rank 1 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --rank 1 --roles output --layers LAYER --calibration calibration.jsonl:num_tokens=300,seq_len=16 -o out",
     ),
     works(
         "compress",
-        "MODEL --rank 1 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --rank 1 --roles output --layers LAYER --calibration calibration.jsonl:num_tokens=300,seq_len=16 -t stsb --data stsb=pairs.tsv -o out",
     ),
     writes(
         "compress",
-        "MODEL --method auto --keep 0.7 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --method auto --keep 0.7 --roles output --layers LAYER --calibration calibration.jsonl:num_tokens=300,seq_len=16 -o out",
     ),
     writes(
         "compress",
-        "MODEL --rank 1 --roles output --layers LAYER --calibration samples --num-tokens 100 --seq-len 8 -o out",
+        "MODEL --rank 1 --roles output --layers LAYER --calibration samples:num_tokens=100,seq_len=8 -o out",
     ),
     works(
         "compress",
-        "MODEL --allocate spectrum --keep 0.7 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --allocate spectrum --keep 0.7 --roles output --layers LAYER --calibration calibration.jsonl:num_tokens=300,seq_len=16 -o out",
     ),
     writes(
         "compress",
-        "MODEL --budget 0.7 --roles output --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --method best --keep 0.7 --roles output --layers LAYER --calibration calibration.jsonl:num_tokens=300,seq_len=16 -o out",
     ),
     works(
         "compare",
-        "MODEL --keep 0.7 --methods svd,width,modegpt,llm_pruner,slicegpt,drop_layers --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --keep 0.7 --methods svd,width,modegpt,llm_pruner,slicegpt,drop_layers --calibration calibration.jsonl:num_tokens=300,seq_len=16 -t stsb --data stsb=pairs.tsv -o out",
     ),
     asks(
         "compare",
-        "MODEL --keep 0.7 --methods svd --layers LAYER --calibration calibration.jsonl --num-tokens 300 --seq-len 16 --text text.jsonl --limit 1 --evaluation window=16 -o out",
+        "MODEL --keep 0.7 --methods svd --layers LAYER --calibration calibration.jsonl:num_tokens=300,seq_len=16 --text text.jsonl --limit 1 --evaluation window=16 -o out",
     ),
     works(
         "prune",
-        "MODEL --keep 0.8 --calibration calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --keep 0.8 --calibration calibration.jsonl:num_tokens=300,seq_len=16 -o out",
     ),
     works("plan", "MODEL --keep 0.7 --roles output --layers LAYER --no-cache -o out"),
     works(
@@ -121,7 +121,7 @@ const CASES: [Case; 30] = [
     ),
     asks(
         "search",
-        "MODEL --roles fc_out --layers LAYER --ranks 1 --text text.jsonl --evaluation window=8 --calibration calibration.jsonl --num-tokens 600 --seq-len 16 -o out",
+        "MODEL --roles fc_out --layers LAYER --ranks 1 --text text.jsonl --evaluation window=8 --calibration calibration.jsonl:num_tokens=600,seq_len=16 -o out",
     ),
     works("eval", "MODEL -t stsb --data stsb=pairs.tsv -o out"),
     asks("eval", "MODEL --text text.jsonl --limit 1 --window 16 -o out"),
@@ -418,7 +418,9 @@ fn a_part_of_a_fused_weight_is_cut_where_a_family_has_one() {
             ("gate", "gate_up"),
             ("up", "gate_up"),
         ] {
-            let line = format!("laser {name} --no-cache --part {part} --rank 1 -o {part}");
+            let line = format!(
+                "laser {name} --no-cache --intervention rank-reduction:part={part} --rank 1 -o {part}"
+            );
             if !has(fused) {
                 let error = w.fails(&line, 2, &[]);
                 assert!(error.contains(&format!("no layer has a slot of role {fused}")), "{error}");

@@ -50,7 +50,7 @@ fn weights_behind_links_are_counted() {
     fs::rename(&weights, root.join("blobs/some-etag")).unwrap();
     std::os::unix::fs::symlink("../../blobs/some-etag", &weights).unwrap();
     let args = "compress owner/small --keep 0.5 --layers 0 --roles query \
-                --calibration calibration.jsonl --num-tokens 512 --seq-len 64 -o out --json";
+                --calibration calibration.jsonl:num_tokens=512,seq_len=64 -o out --json";
     let json: Value = serde_json::from_str(&run(&w, args).succeeded(args)).unwrap();
     let bytes = fs::metadata(&weights).unwrap().len();
     assert_eq!(json["summary"]["weight_bytes_before"], bytes);

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 /// Rotor networks on both layers: five stages of capture, eight fits, a save.
 const PLAN: &str = "compress model --method rotor:epochs=25 --roles query,key,value \
-                    --calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
+                    --calibration calibration.jsonl:num_tokens=1500,seq_len=64";
 
 pub(crate) fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").arg(name).arg(child.id().to_string()).status().unwrap();

@@ -67,9 +67,9 @@ fn a_changed_number_in_a_finished_part_is_told_and_computed_again() {
 fn a_run_that_can_never_be_finished_leaves_nothing() {
     let w = Workshop::new();
     let before = w.names();
-    w.fails(&format!("{SWEEP} --metric charm -o run"), 2, &["charm", "token_perplexity"]);
+    w.fails(&format!("{SWEEP},metric=charm -o run"), 2, &["charm", "token_perplexity"]);
     let compose = SWEEP.replace("sweep", "compose");
-    w.fails(&format!("{compose} --metric charm -o run"), 2, &["charm"]);
+    w.fails(&format!("{compose},metric=charm -o run"), 2, &["charm"]);
     assert_eq!(w.names(), before);
 }
 

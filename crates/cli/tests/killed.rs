@@ -21,23 +21,23 @@ const CASES: &[(&str, &[&str])] = &[
         &["out/edits.json"],
     ),
     (
-        "compress model --keep 0.5 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        "compress model --keep 0.5 --calibration calibration.jsonl:num_tokens=1500,seq_len=64 -o out --force",
         &["out/model.safetensors"],
     ),
     (
-        "prune model --keep 0.5 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        "prune model --keep 0.5 --calibration calibration.jsonl:num_tokens=1500,seq_len=64 -o out --force",
         &["out/model.safetensors"],
     ),
     (
-        "compare model --keep 0.5 --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        "compare model --keep 0.5 --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl:num_tokens=1500,seq_len=64 -o out",
         &["out/report.html", "out/result.json"],
     ),
     (
-        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner,modegpt --no-controls --recover 2 --text text.jsonl --evaluation window=64 --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner,modegpt --no-controls --recover 2 --text text.jsonl --evaluation window=64 --calibration calibration.jsonl:num_tokens=1500,seq_len=64 -o out",
         &["out/report.html", "out/result.json"],
     ),
     (
-        "search model --roles fc_in,fc_out --questions many.jsonl --calibration calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        "search model --roles fc_in,fc_out --tasks questions --data questions=many.jsonl --calibration calibration.jsonl:num_tokens=1500,seq_len=64 -o out --force",
         &["out/model.safetensors", "out/decisions.jsonl", "out/report.html", "out/results.json"],
     ),
     (

@@ -349,11 +349,13 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
         tables:\n  - title: The first layer\n    layers: [[0]]\n    targets: [output]\n    heal: []\n    methods:\n\
         \u{20}     - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}\n");
     w.write("long.jsonl", json!({"question": "Who?", "choices": [" Tom", format!(" {}", "Mira saw ".repeat(40))], "answer": 0}).to_string());
-    let calibrated = "--calibration calibration.jsonl --num-tokens 300 --seq-len 16";
+    let calibrated = "--calibration calibration.jsonl:num_tokens=300,seq_len=16";
     let text = "--text text.jsonl";
     for command in [
         format!("compress model --rank 1 {calibrated} {text} -o out"),
-        format!("compress model --rank 1 {calibrated} --questions long.jsonl -o out"),
+        format!(
+            "compress model --rank 1 {calibrated} --tasks questions --data questions=long.jsonl -o out"
+        ),
         format!(
             "compress model --rank 1 --calibration calibration.jsonl {text} --evaluation window=16 -o out"
         ),
@@ -363,8 +365,10 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
         format!("sweep model --no-cache --roles mlp --layers 0 --rank 1 {text} -o out"),
         format!("compose model --no-cache --roles mlp --layers 0 --rank 1 {text} -o out"),
         format!("search model --roles mlp --layers 0 --ranks 1 {text} {calibrated} -o out"),
-        format!("eval model --questions questions.jsonl {text} -o out"),
-        format!("eval pocket --questions questions.jsonl {text} --baseline model -o out"),
+        format!("eval model --tasks questions --data questions=questions.jsonl {text} -o out"),
+        format!(
+            "eval pocket --tasks questions --data questions=questions.jsonl {text} --baseline model -o out"
+        ),
         format!("eval pocket {text} --baseline nowhere -o out"),
         "run -r tiny.yaml -o out".to_owned(),
     ] {

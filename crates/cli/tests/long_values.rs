@@ -187,7 +187,11 @@ fn values_of_recipes_tasks_and_rows_are_shown_in_part() {
     ] {
         w.write("rows.jsonl", row + "\n");
         refused(&w, "eval model --text rows.jsonl --quiet", &["rows.jsonl"]);
-        refused(&w, "eval model --questions rows.jsonl --quiet", &["rows.jsonl"]);
+        refused(
+            &w,
+            "eval model --tasks questions --data questions=rows.jsonl --quiet",
+            &["rows.jsonl"],
+        );
     }
 }
 

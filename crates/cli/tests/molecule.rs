@@ -386,7 +386,7 @@ fn a_compressed_potential_is_trained_as_a_whole() {
         "molecule compress potential.ckpt --keep 0.25 --calibration waters.xyz --test waters.xyz";
     let without = w.ok_json(&format!("{command} -o without"));
     assert!(without["recovery"].is_null());
-    let done = w.ok_json(&format!("{command} --recover 40 --recover-rate 0.002 -o trained"));
+    let done = w.ok_json(&format!("{command} --recover 40:rate=0.002 -o trained"));
     assert_eq!(done["dense"], without["dense"]);
     // A recovery chooses its best step on a structure that fits leave out: eleven of twelve give
     // other errors, and near ones.
@@ -415,7 +415,7 @@ fn a_compressed_potential_is_trained_as_a_whole() {
     w.fails(bare, 1, &["--recover", "structure 0", "no energy"]);
     let blind = "molecule compress potential.ckpt --method svd --keep 0.5 --recover 2 -o no";
     w.fails(blind, 2, &["--recover", "--calibration"]);
-    w.fails(&format!("{command} --recover 2 --recover-rate 0 -o no"), 2, &["--recover-rate 0"]);
+    w.fails(&format!("{command} --recover 2:rate=0 -o no"), 2, &["rate is 0"]);
     let unread = "molecule compress potential.ckpt --method svd --keep 0.5 --keys energy=E -o no";
     w.fails(unread, 2, &["--keys", "--test", "--recover"]);
     let other =

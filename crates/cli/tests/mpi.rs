@@ -38,7 +38,7 @@ fn a_compressed_model_has_the_same_bytes_from_one_to_four_ranks() {
         ("low-rank --keep 0.4 --offload", ""),
     ] {
         let line = format!(
-            "compress model --method {method} --calibration calibration.jsonl --num-tokens 1500 --threads 1 \
+            "compress model --method {method} --calibration calibration.jsonl:num_tokens=1500 --threads 1 \
              --force{evaluation}"
         );
         w.ok(&format!("{line} -o alone"));
@@ -61,7 +61,7 @@ fn a_compressed_model_has_the_same_bytes_from_one_to_four_ranks() {
 #[test]
 fn shards_of_ranks_are_merged_by_the_first() {
     let w = Workshop::new();
-    let line = "eval model --text text.jsonl --window 64 --questions questions.jsonl -b 1";
+    let line = "eval model --text text.jsonl --window 64 --tasks questions --data questions=questions.jsonl -b 1";
     let whole = w.ok_json(line);
     for count in [1, 3] {
         let output = format!("merged{count}.json");
@@ -91,8 +91,7 @@ fn ranks_of_a_search_exchange_through_the_folder_of_its_output() {
     w.write("many.jsonl", w.text("questions.jsonl").repeat(20));
     for (line, files) in [
         (
-            "search model --roles fc_in,fc_out --questions many.jsonl --calibration calibration.jsonl \
-             --num-tokens 1500 --seq-len 64 --threads 1",
+            "search model --roles fc_in,fc_out --tasks questions --data questions=many.jsonl --calibration calibration.jsonl:num_tokens=1500,seq_len=64 --threads 1",
             ["model.safetensors", "decisions.jsonl", "report.html"],
         ),
         (

@@ -40,7 +40,10 @@ pub(crate) const BASES: &[(&str, &str)] = &[
     ("sweep", "{model=model} --roles=fc_in --layers=0 --size=rate=9 TEXT -o OUT"),
     ("compose", "{model=model} --roles=fc_in --layers=0 --size=rate=9 TEXT -o OUT"),
     ("search", "{model=model} --roles=fc_in --layers=0 --text=text.jsonl CALIBRATION -o OUT"),
-    ("eval", "{model=model} --questions=questions.jsonl --text=text.jsonl --window=64 -o OUT"),
+    (
+        "eval",
+        "{model=model} --tasks=questions --data=questions=questions.jsonl --text=text.jsonl --window=64 -o OUT",
+    ),
     ("run", "--recipe=main-job --dry-run"),
     ("fit", "{target=normal:8} --operator=low_rank --keep=0.5 -o OUT"),
     ("export", "{model=model} -o OUT"),
@@ -103,8 +106,10 @@ pub(crate) const BASES: &[(&str, &str)] = &[
 /// Texts of options that hold numbers, where `#` is one; none for texts without. An option that
 /// takes text and is not a path stands here.
 const FORMS: &[(&str, &[&str])] = &[
+    ("allocate", &["spectrum:align=#"]),
     ("base_model", &[]),
     ("batch_size", &["#"]),
+    ("calibration", &["calibration.jsonl:num_tokens=#", "calibration.jsonl:seq_len=#"]),
     ("chat_template_args", &["{\"n\":#}"]),
     (
         "compress",
@@ -128,6 +133,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("date", &["#-01-01", "2026-#-01", "2026-01-#"]),
     ("documents", &["#", "0-#"]),
     ("dtype", &[]),
+    ("evaluation", &["window=64,batch_size=#", "window=64,shuffle=#"]),
     ("examples", &["#", "0-#"]),
     ("filter", &[]),
     ("gamma", &["#"]),
@@ -136,6 +142,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("ignore", &[]),
     ("images", &["a-images-idx3-ubyte:examples=#", "a-images-idx3-ubyte:resize=#x#"]),
     ("inputs_tensor", &[]),
+    ("intervention", &["vendi:gamma=#"]),
     ("layer", &["cd:#", "householder:#", "woodbury:#", "{\"kind\": \"low_rank\", \"rank\": #}"]),
     ("layers", &["#", "0-#"]),
     ("leave_out", &["#", "0-#"]),
@@ -184,6 +191,7 @@ const FORMS: &[(&str, &[&str])] = &[
         "reading",
         &["examples=#", "examples=\"0-#\"", "resize=#x#", "resize=\"8,#\"", "max_length=#"],
     ),
+    ("recover", &["#", "2:rate=#"]),
     ("relevant", &[]),
     ("resize", &["#,#", "#,8"]),
     ("separator", &[]),
@@ -213,7 +221,6 @@ const READ: &[&str] = &[
     "model",
     "potential",
     "query",
-    "questions",
     "samples",
     "store",
     "structure",
@@ -358,7 +365,7 @@ fn arguments(one: &Try, base: &str, out: &str) -> Vec<String> {
 
 /// A command with its texts.
 pub(crate) fn with_texts(base: &str) -> String {
-    base.replace("CALIBRATION", "--calibration=calibration.jsonl --num-tokens=600 --seq-len=32")
+    base.replace("CALIBRATION", "--calibration=calibration.jsonl:num_tokens=600,seq_len=32")
         .replace("TEXT", "--text=text.jsonl --evaluation=window=64")
 }
 

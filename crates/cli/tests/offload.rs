@@ -37,7 +37,7 @@ fn weights_in_files_give_the_bytes_of_weights_in_memory() {
             "--method feature --keep 0.5",
         ] {
             // Fewer tokens than inputs of a down projection, and more than those of the others.
-            let data = "--calibration calibration.jsonl --num-tokens 120 --seq-len 40";
+            let data = "--calibration calibration.jsonl:num_tokens=120,seq_len=40";
             let plan = format!("compress {name} {method} {data} --force");
             let held = w.ok_json(&format!("{plan} -o held"));
             let offloaded = w.ok_json(&format!("{plan} --offload -o offloaded"));
@@ -63,7 +63,7 @@ fn more_layers_take_no_more_memory() {
     let peaks = |layers: usize| -> [f64; 2] {
         save_model(&w, "deep", [256, layers], DType::Bf16);
         let peaks = ["--offload", ""].map(|how| {
-            let data = "--calibration calibration.jsonl --num-tokens 400 --seq-len 64";
+            let data = "--calibration calibration.jsonl:num_tokens=400,seq_len=64";
             let plan = format!("compress deep {WHAT} {data} --force {how} -o out --json");
             let mut command = w.command(&plan);
             // What the allocator keeps for a moment is not growth.

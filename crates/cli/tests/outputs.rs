@@ -16,7 +16,7 @@ const DIRECTORIES: [&str; 16] = [
     "compress model --method low-rank --keep 0.5 --calibration calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
-    "prune model --keep 0.7 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
+    "prune model --keep 0.7 --calibration calibration.jsonl:num_tokens=2000,seq_len=64 --output",
     "search model --roles fc_in --text text.jsonl --evaluation window=8 --calibration calibration.jsonl --output",
     "export model --output",
     "import model/model.safetensors --output",
@@ -33,14 +33,14 @@ const DIRECTORIES: [&str; 16] = [
 
 /// Commands that resume in the directory of a run.
 const RUNS: [&str; 10] = [
-    "sweep model --no-cache --roles fc_in --size rate=9 --questions questions.jsonl --output",
-    "compose model --no-cache --roles fc_in --size rate=9 --questions questions.jsonl --output",
+    "sweep model --no-cache --roles fc_in --size rate=9 --tasks questions --data questions=questions.jsonl --output",
+    "compose model --no-cache --roles fc_in --size rate=9 --tasks questions --data questions=questions.jsonl --output",
     "run --recipe tiny.yaml --output",
     "molecule md potential.ckpt a.xyz --steps 2 --output",
     "attribute cache model --train text.jsonl --compress factgrass:16 --output",
     "attribute best store --query text.jsonl --output",
     "attribute lds store --images a-images-idx3-ubyte --output",
-    "compare model --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
+    "compare model --methods svd --text text.jsonl --evaluation window=64 --calibration calibration.jsonl:num_tokens=2000,seq_len=64 --output",
     "compare-net net --calibration a-images-idx3-ubyte:examples=0-59 --images a-images-idx3-ubyte:examples=60-119 --methods svd --output",
     "molecule compare potential.ckpt --calibration a.xyz --test b.xyz --methods svd --output",
 ];
@@ -224,7 +224,7 @@ fn an_output_is_never_an_input() {
         "eval model --text text.jsonl -o text.jsonl --force",
         "eval model --text text.jsonl -o ./model/../text.jsonl --force",
         "eval model --text text.jsonl -o hard.jsonl --force",
-        "eval model --questions rows.jsonl -o rows.jsonl --force",
+        "eval model --tasks questions --data questions=rows.jsonl -o rows.jsonl --force",
         "eval model --text text.jsonl --overlap-with notes.txt -o notes.txt --force",
         "export model --results result.json --form native -o result.json --force",
         "export model -o model --force",

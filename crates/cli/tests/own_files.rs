@@ -440,8 +440,7 @@ fn said(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { said(&path) } else { vec![path] }).collect()
 }
 
-const TOGETHER: &str = "compress model --method low-rank --keep 0.4 --calibration calibration.jsonl \
-    --num-tokens 1500 --seq-len 64 --threads 1 -o out";
+const TOGETHER: &str = "compress model --method low-rank --keep 0.4 --calibration calibration.jsonl:num_tokens=1500,seq_len=64 --threads 1 -o out";
 
 #[test]
 fn a_changed_message_between_shards_is_named_and_said_again() {

@@ -99,8 +99,10 @@ fn figures_are_those_of_the_plain_text() {
     w.ok("compress model --method svd --keep 0.5 --calibration c4-train.00000-of-01024.json.gz --dry-run -o out");
     // Tables of tasks and questions.
     w.write("questions.jsonl.gz", gzip(&w.read("questions.jsonl")));
-    let questions =
-        |file: &str| w.ok_json(&format!("eval model --questions {file}"))["results"].clone();
+    let questions = |file: &str| {
+        w.ok_json(&format!("eval model --tasks questions --data questions={file}"))["results"]
+            .clone()
+    };
     assert_eq!(questions("questions.jsonl.gz"), questions("questions.jsonl"));
 }
 

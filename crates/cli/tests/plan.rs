@@ -7,7 +7,7 @@ use linwright::model::{Batch, Split, Windows};
 use linwright::ops::NoProbe;
 use serde_json::Value;
 
-const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
+const CALIBRATION: &str = "--calibration calibration.jsonl:num_tokens=2000,seq_len=64";
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
@@ -54,7 +54,7 @@ fn plans_keep_what_they_say_beat_the_same_share_everywhere_and_are_carried_out()
     }
     assert_eq!(w.json("plans/plan-0.5.json"), plans[1]["plan"]);
     assert_eq!(w.json("plans/result.json")["model_hash"], found["model_hash"]);
-    let again = w.ok_json("plan model --keep 0.5 --cache pieces --allocate uniform --align 4");
+    let again = w.ok_json("plan model --keep 0.5 --cache pieces --allocate uniform:align=4");
     let [same] = &again["plans"].as_array().unwrap()[..] else { panic!("one plan: {again}") };
     assert_eq!(same["error"], same["uniform_error"]);
     let done =
@@ -90,7 +90,7 @@ fn a_divided_budget_is_met_told_and_never_worse_than_a_uniform_one_on_its_text()
         for (own, loss) in tried.iter().zip(&losses) {
             w.write("tried.json", own["plan"].to_string());
             // A recovery holds its windows out too, and steps of this size change no number.
-            let held_out = "--recover 1 --recover-rate 1e-30";
+            let held_out = "--recover 1:rate=1e-30";
             w.ok(&format!(
                 "compress model --plan tried.json {CALIBRATION} {held_out} --force -o tried"
             ));
@@ -111,7 +111,7 @@ fn a_divided_budget_is_met_told_and_never_worse_than_a_uniform_one_on_its_text()
         ("--method auto --keep 0.5 --allocate uniform", &["auto"]),
         ("--method auto --keep 0.5 --allocate spectrum", &["singular values"]),
         ("--method monarch --keep 0.5 --allocate sensitivity", &["no ranks"]),
-        ("--keep 0.5 --align 4", &["--align"]),
+        ("--keep 0.5 --allocate uniform:align=4", &["align goes with"]),
         ("--keep 0.5 --allocate sensitivity", &["no calibration text"]),
     ] {
         w.fails(&format!("compress model {args} -o none"), 2, words);

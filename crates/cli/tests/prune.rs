@@ -3,7 +3,7 @@
 use crate::workshop::Workshop;
 use serde_json::Value;
 
-const DATA: &str = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
+const DATA: &str = "--calibration calibration.jsonl:num_tokens=1500,seq_len=64";
 
 /// Methods whose models most runtimes load, and those with operators.
 const METHODS: [&str; 5] = ["width", "llm_pruner", "slicegpt", "drop_layers", "modegpt"];
@@ -40,7 +40,7 @@ fn every_method_keeps_at_most_its_share_and_is_scored_again_as_it_was_saved() {
 fn options_belong_to_methods() {
     let w = Workshop::new();
     for options in [
-        "--method width:heads=1,ridge=0.1 --align 2 --seed 3",
+        "--method width:heads=1,ridge=0.1 --allocate uniform:align=2 --seed 3",
         "--method width --layers 0 --recover 2",
         "--method llm_pruner:criterion=l2,attention=0-1,mlp=0-1",
         "--method llm_pruner:criterion=param_mix,steps=2,examples=3,tokens=16",

@@ -52,8 +52,7 @@ fn a_real_gguf_file_and_its_export_have_one_perplexity() {
 /// Estimates of memory before the work are within 1.3 of what it took; sizes are those of files.
 #[test]
 fn a_compression_takes_the_memory_that_was_told() {
-    for fits in
-        ["--method svd", "--calibration real.txt --num-tokens 2000 --text real.txt --limit 1"]
+    for fits in ["--method svd", "--calibration real.txt:num_tokens=2000 --text real.txt --limit 1"]
     {
         let Some(file) = real("smollm2-135m/model.gguf") else { return };
         let w = Workshop::new();

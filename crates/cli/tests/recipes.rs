@@ -12,7 +12,7 @@ model: model
 text: text.jsonl
 evaluation: {window: 64}
 jobs:
-  - compress: {rank: 2, calibration: calibration.jsonl, num_tokens: 1200, seq_len: 64, layers: 0}
+  - compress: {rank: 2, calibration: {dataset: calibration.jsonl, num_tokens: 1200, seq_len: 64}, layers: 0}
   - compress: {method: laser, rank: 3, roles: [up, gate]}
     name: cut
   - eval: {model: {from: cut}, baseline: model, window: 64}
@@ -97,7 +97,7 @@ fn a_list_of_jobs_writes_a_directory_that_can_be_reproduced() {
 #[test]
 fn what_changed_since_is_told() {
     let w = Workshop::new();
-    w.ok("compress model --rank 2 --calibration calibration.jsonl --num-tokens 1200 --seq-len 64 -o a");
+    w.ok("compress model --rank 2 --calibration calibration.jsonl:num_tokens=1200,seq_len=64 -o a");
     w.ok("reproduce a -o b");
     fs::write(w.path("a/config.json"), "{}").unwrap();
     let other = w.run("reproduce a -o c");
@@ -151,7 +151,7 @@ fn a_dry_run_tells_what_the_evaluations_cost_and_writes_nothing() {
     let w = Workshop::new();
     w.write("jobs.yaml", JOBS);
     let before = w.names();
-    let tasks = "--text text.jsonl --window 64 --questions questions.jsonl";
+    let tasks = "--text text.jsonl --window 64 --tasks questions --data questions=questions.jsonl";
     let eval = w.ok_json(&format!("eval model {tasks} --baseline model --dry-run -o out.json"));
     let real = w.ok_json(&format!("eval model {tasks}"));
     let counts = &real["linwright"]["counts"];
@@ -233,6 +233,10 @@ fn wrong_recipes_are_refused_before_any_work() {
             &["two jobs"],
         ),
         ("version: 1\njobs: [{eval: {model: {from: a}}}]", &["not an earlier job"]),
+        (
+            "version: 1\njobs: [{compress: {model: m, keep: 0.5, calibration: {dataset: {from: a}, num_tokens: 3}}}]",
+            &["calibration refers to", "not an earlier job"],
+        ),
         (
             "version: 1\njobs: [{eval: {model: m, text: t}}, {export: {model: {from: eval-1}}}]",
             &["writes no model"],

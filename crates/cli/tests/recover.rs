@@ -5,8 +5,7 @@ use crate::interruption::stop_at;
 use crate::workshop::Workshop;
 use serde_json::Value;
 
-const PLAN: &str = "compress model --rank 2 --roles up,down --calibration calibration.jsonl \
-                    --num-tokens 1500 --seq-len 64";
+const PLAN: &str = "compress model --rank 2 --roles up,down --calibration calibration.jsonl:num_tokens=1500,seq_len=64";
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
@@ -15,7 +14,7 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn recovery_lowers_the_held_out_loss_and_stands_in_the_results() {
     let w = Workshop::new();
-    let json = w.ok_json(&format!("{PLAN} --recover 40 --recover-rate 0.01 -o out"));
+    let json = w.ok_json(&format!("{PLAN} --recover 40:rate=0.01 -o out"));
     let recovery = &json["recovery"];
     assert_eq!((&recovery["steps"], &recovery["rate"]), (&40.into(), &0.01.into()));
     assert_eq!(recovery["kept"], true, "{recovery}");
@@ -34,7 +33,7 @@ fn recovery_lowers_the_held_out_loss_and_stands_in_the_results() {
     assert!(points.iter().all(|point| point["stage"] == "recovery"), "{curve}");
     assert_eq!(points[0]["point"]["validation"], recovery["loss_before"]);
 
-    let shown = w.ok(&format!("{PLAN} --recover 40 --recover-rate 0.01 -o again"));
+    let shown = w.ok(&format!("{PLAN} --recover 40:rate=0.01 -o again"));
     for said in ["held-out loss", "at step", "judge the result on other text"] {
         assert!(shown.contains(said), "{said:?} in {shown}");
     }
@@ -47,13 +46,15 @@ fn recovery_lowers_the_held_out_loss_and_stands_in_the_results() {
 fn a_recovery_that_only_harms_is_thrown_away_and_told() {
     let w = Workshop::new();
     // Of a trained model: steps of any size may help one of random weights.
-    let plan = "compress pocket --keep 0.5 --roles up --layers 1 --calibration pocket --num-tokens \
-                1500 --seq-len 64";
-    let shown = w.ok(&format!("{plan} --recover 3 --recover-rate 30 -o out"));
-    assert!(shown.contains("thrown away") && shown.contains("--recover-rate"), "{shown}");
+    let plan = "compress pocket --keep 0.5 --roles up --layers 1 --calibration pocket:num_tokens=1500,seq_len=64";
+    let shown = w.ok(&format!("{plan} --recover 3:rate=30 -o out"));
+    assert!(
+        shown.contains("thrown away") && shown.contains("--recover STEPS:rate=RATE"),
+        "{shown}"
+    );
     assert_eq!(w.json("out/results.json")["recovery"]["kept"], false);
     // Windows that choose the step are held out of the fits, whatever becomes of the training.
-    w.ok(&format!("{plan} --recover 2 --recover-rate 60 -o other"));
+    w.ok(&format!("{plan} --recover 2:rate=60 -o other"));
     assert!(w.weights("out") == w.weights("other"));
     w.ok(&format!("{plan} -o without"));
     assert!(w.weights("out") != w.weights("without"));
@@ -62,7 +63,7 @@ fn a_recovery_that_only_harms_is_thrown_away_and_told() {
 #[test]
 fn recovery_goes_with_plans_divided_budgets_and_methods_that_need_no_text() {
     let w = Workshop::new();
-    let data = "--calibration calibration.jsonl --num-tokens 1500 --seq-len 64";
+    let data = "--calibration calibration.jsonl:num_tokens=1500,seq_len=64";
     let edits = "edits:\n  - {sites: {roles: [up]}, method: {method: svd}, size: {rank: 2}}\n";
     w.write("plan.yaml", edits);
     for how in [
@@ -138,8 +139,8 @@ fn what_cannot_recover_is_refused_before_any_work() {
     let before = w.names();
     for (args, words) in [
         ("--recover 0", &["--recover"][..]),
-        ("--recover 5 --recover-rate 0", &["rate is 0", "positive"]),
-        ("--recover-rate 0.1", &["--recover"]),
+        ("--recover 5:rate=0", &["rate is 0", "positive"]),
+        ("--recover rate=0.1", &["steps is rate=0.1"]),
         ("--recover 5 --offload", &["--recover", "--offload"]),
     ] {
         let said = w.fails(&format!("{PLAN} {args} -o out"), 2, words);
@@ -149,7 +150,7 @@ fn what_cannot_recover_is_refused_before_any_work() {
     let said = w.fails(&format!("{encoder} --recover 5 -o out"), 2, &["encoder", "next token"]);
     assert!(said.contains("leave out --recover") && !said.contains("fitting"), "{said}");
     assert_eq!(w.names(), before);
-    let huge = format!("{PLAN} --recover 5 --recover-rate 1e38 -o out");
+    let huge = format!("{PLAN} --recover 5:rate=1e38 -o out");
     w.fails(&huge, 1, &["recovery training"]);
     assert_eq!(w.unfinished().len(), 0, "the same steps would fail again");
 }

@@ -33,7 +33,7 @@ const MORE: &[&str] = &[
     "import model/model.safetensors -o OUT",
     "eval model --text=text.jsonl --window=64 --dry-run",
     "compress model --keep=0.5 --roles=query CALIBRATION --dry-run -o OUT",
-    "compress model --budget=0.5 --roles=query CALIBRATION --dry-run -o OUT",
+    "compress model --method=best --keep=0.5 --roles=query CALIBRATION --dry-run -o OUT",
     "compress model --method=width --keep=0.9 CALIBRATION --dry-run -o OUT",
     "compare model --keep=0.5 --methods=low_rank,slicegpt --roles=query CALIBRATION TEXT --dry-run",
     "export smaller --form=lora --base=model --rank=4 -o OUT",

@@ -14,7 +14,7 @@ fn workshop(count: usize) -> Workshop {
     w
 }
 
-const CALIBRATION: &str = "--calibration calibration.jsonl --num-tokens 2000 --seq-len 64";
+const CALIBRATION: &str = "--calibration calibration.jsonl:num_tokens=2000,seq_len=64";
 
 /// Decisions of a result, without checks.
 fn decided(result: &Value) -> Vec<(String, Value)> {
@@ -25,7 +25,9 @@ fn decided(result: &Value) -> Vec<(String, Value)> {
 #[test]
 fn roles_and_patterns_choose_what_a_search_visits() {
     let w = workshop(30);
-    let args = format!("search model --questions q.jsonl --delta 0.1 --ranks 2 {CALIBRATION}");
+    let args = format!(
+        "search model --tasks questions --data questions=q.jsonl --delta 0.1 --ranks 2 {CALIBRATION}"
+    );
     for (chosen, expected) in [
         ("--roles gate,key --layers 1", vec!["mlp.gate_proj", "self_attn.k_proj"]),
         ("--sites *.mlp.* --roles down --layers 1", vec!["mlp.down_proj"]),
@@ -44,7 +46,9 @@ fn roles_and_patterns_choose_what_a_search_visits() {
 #[test]
 fn a_search_by_questions_leaves_a_model_its_plan_and_its_decisions() {
     let w = workshop(60);
-    let args = format!("search model --questions q.jsonl --delta 0.1 --shuffle 42 {CALIBRATION}");
+    let args = format!(
+        "search model --tasks questions --data questions=q.jsonl --delta 0.1 --evaluation shuffle=42 {CALIBRATION}"
+    );
     let found = w.ok_json(&format!("{args} -o out"));
     let decisions = found["search"]["decisions"].as_array().unwrap();
     let lines: Vec<Value> =
@@ -95,11 +99,8 @@ fn a_search_by_a_text_keeps_its_perplexity_below_the_bound() {
     // No growth at all allows fewer ranks.
     let none = w.ok_json(&format!("{args} --growth 0.5 -o none"));
     assert!(decided(&none).iter().all(|(_, rank)| rank.is_null()));
-    let one = w.ok_json(&format!("{args} --ranks 2 --compat --start 3 -o one").replacen(
-        " --start 3",
-        "",
-        1,
-    ));
+    let published = args.replace("window=8", "window=8,compat");
+    let one = w.ok_json(&format!("{published} --ranks 2 -o one"));
     let ranks = |own: &Value| own["ranks"].as_array().unwrap().len();
     assert!(one["search"]["decisions"].as_array().unwrap().iter().all(|own| ranks(own) == 2));
 }
@@ -109,8 +110,14 @@ fn bad_searches_are_refused_before_any_work() {
     let w = workshop(15);
     let c = CALIBRATION;
     for (args, words) in [
-        (format!("--questions q.jsonl {c}"), vec!["15 documents, at least 16"]),
-        (format!("--text text.jsonl --questions q.jsonl {c}"), vec!["not by both"]),
+        (
+            format!("--tasks questions --data questions=q.jsonl {c}"),
+            vec!["15 documents, at least 16"],
+        ),
+        (
+            format!("--text text.jsonl --tasks questions --data questions=q.jsonl {c}"),
+            vec!["not by both"],
+        ),
         (
             format!("--text text.jsonl --limit 4 --evaluation window=8 {c}"),
             vec!["4 rows, at least 5"],
@@ -128,7 +135,7 @@ fn bad_searches_are_refused_before_any_work() {
         ),
         (format!("--text text.jsonl --evaluation window=8 --delta nan {c}"), vec!["--delta"]),
         ("--text text.jsonl --evaluation window=8".to_owned(), vec!["no calibration text"]),
-        (c.to_owned(), vec!["--questions FILE"]),
+        (c.to_owned(), vec!["give one of --tasks NAME"]),
     ] {
         let before = w.names();
         w.fails(&format!("search model {args} -o out"), 2, &words);
@@ -137,7 +144,7 @@ fn bad_searches_are_refused_before_any_work() {
     // The calibration text is the text that selects.
     let args =
         "search model --text text.jsonl --evaluation window=8 --roles fc_in --layers 0 --ranks 1";
-    let told = w.run(&format!("{args} --calibration text.jsonl --seq-len 16 -o out"));
+    let told = w.run(&format!("{args} --calibration text.jsonl:seq_len=16 -o out"));
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(told.stderr.contains("with the calibration text"), "{}", told.stderr);
     assert!(w.text("out/report.md").contains("ranks may be too small"));
@@ -174,7 +181,7 @@ fn tasks_of_the_harness_and_of_laser_are_divided() {
         assert_eq!(decided(&w.ok_json(&format!("{args} --no-share -o plain"))), decided(&found));
     }
     let error = w.fails(
-        &format!("search model --questions claims.jsonl {CALIBRATION} -o x"),
+        &format!("search model --tasks questions --data questions=claims.jsonl {CALIBRATION} -o x"),
         1,
         &["claims.jsonl"],
     );

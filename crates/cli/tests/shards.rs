@@ -62,7 +62,7 @@ fn a_shard_that_was_killed_is_completed_by_the_merge() {
 #[test]
 fn an_evaluation_is_divided_over_its_batches() {
     let w = Workshop::new();
-    let line = "eval model --text text.jsonl --window 64 --questions questions.jsonl --baseline model -b 1";
+    let line = "eval model --text text.jsonl --window 64 --tasks questions --data questions=questions.jsonl --baseline model -b 1";
     let whole = w.ok_json(line);
     shards(&w, line, &[1, 0], 2);
     w.ok("merge part0 part1 -o merged.json");

@@ -106,8 +106,8 @@ fn shards_and_merge_give_what_one_command_gives() {
     let line = "eval model --text text.jsonl --window 64 -b 1";
     let whole = w.ok_json(line);
     let script = w.ok_json(&format!("slurm --shards 3 {line} -o result.json --threads 2"));
-    let whole = format!("slurm --shards 3 -- linwright {line} -o result.json --threads 2");
-    assert_eq!(w.ok_json(&whole)["script"], script["script"]);
+    let typed = format!("slurm --shards 3 -- linwright {line} -o result.json --threads 2");
+    assert_eq!(w.ok_json(&typed)["script"], script["script"]);
     assert_eq!((&script["job"], &script["shards"]), (&"eval".into(), &3.into()));
     let said = submitted(&w, script["script"].as_str().unwrap());
     assert_eq!(said.trim(), "array 101;cluster, then merge 102;cluster");
@@ -146,7 +146,7 @@ fn shards_of_a_store_share_it_and_the_same_command_finishes_it() {
 #[test]
 fn shards_that_wait_for_each_other_are_the_tasks_of_one_job() {
     let w = Workshop::new();
-    let line = "compress model --keep 0.5 --calibration calibration.jsonl --num-tokens 1500";
+    let line = "compress model --keep 0.5 --calibration calibration.jsonl:num_tokens=1500";
     let script = w.ok(&format!("slurm --shards 3 --sbatch=--nodes=3 {line} -o out --threads 1"));
     let here = w.path("").canonicalize().unwrap();
     let expected = "#!/usr/bin/env bash
@@ -160,7 +160,7 @@ shards() {
 #!/usr/bin/env bash
 export SRUN_CPUS_PER_TASK=\"${SLURM_CPUS_PER_TASK:-1}\"
 exec srun --kill-on-bad-exit=1 bash -c \\
-    'exec linwright compress --threads=1 --shard=\"$SLURM_PROCID/3\" model --keep=0.5 --calibration=calibration.jsonl --num-tokens=1500 --output=out'
+    'exec linwright compress --threads=1 --shard=\"$SLURM_PROCID/3\" model --keep=0.5 --calibration=calibration.jsonl:num_tokens=1500 --output=out'
 SHARDS
 }
 job=\"$(shards | sbatch --parsable --job-name=linwright-compress --ntasks=3 --requeue \\
@@ -281,7 +281,7 @@ fn arguments_of_any_characters_reach_the_shards() {
             let expected = [shard(0), shard(1), [&merge[..], &parts].concat()];
             assert_eq!(own, expected, "{shell}: {word:?}");
             // Shards of one job, whose command stands within another.
-            let data = format!("--calibration={other}");
+            let data = format!("--text={other}");
             let own = calls(shell, &["compress", word, &data, "--keep=0.5", "-o", &output]);
             for (number, own) in own.iter().enumerate() {
                 let first = ["compress", "--threads=0", &format!("--shard={number}/2"), word];

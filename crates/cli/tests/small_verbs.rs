@@ -35,8 +35,7 @@ fn notes_go_to_stderr_unless_quiet() {
 #[test]
 fn stages_files_and_fits_are_told_to_who_asks_for_more() {
     let w = Workshop::new();
-    let args = "compress model --rank 1 --roles output --layers 0 --calibration calibration.jsonl \
-                --num-tokens 300 --seq-len 16 -o out --json";
+    let args = "compress model --rank 1 --roles output --layers 0 --calibration calibration.jsonl:num_tokens=300,seq_len=16 -o out --json";
     let run = |more: &str| {
         let outcome = w.run(&format!("{args} {more}"));
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
@@ -77,7 +76,7 @@ fn what_the_help_says_to_do_next_works() {
     let commands: Vec<String> = next
         .map(|line| {
             line.replace("OTHER-TEXT", "text.jsonl")
-                .replace("TEXT", "calibration.jsonl --seq-len 64 --num-tokens 2000")
+                .replace("TEXT", "calibration.jsonl:num_tokens=2000,seq_len=64")
                 .replace("MODEL", "model")
         })
         .collect();
@@ -126,7 +125,7 @@ fn a_recipe_that_is_nearly_built_in_is_named() {
 #[test]
 fn things_have_one_name_and_their_other_names_work_everywhere() {
     let w = Workshop::new();
-    let data = "--calibration calibration.jsonl --seq-len 48 --rank 2 --layers 0 -o out --dry-run";
+    let data = "--calibration calibration.jsonl:seq_len=48 --rank 2 --layers 0 -o out --dry-run";
     let roles = |targets: &str| {
         let json = w.ok_json(&format!("compress model --roles {targets} {data}"));
         json["plan"]["edits"].clone()

@@ -18,7 +18,7 @@ const MOST: Duration = Duration::from_secs(2 + 2);
 const MIDDLE: Duration = Duration::from_millis(1200);
 
 /// Calibration on a little text.
-const CALIBRATION: &str = "--calibration=calibration.jsonl --num-tokens=1500 --seq-len=64";
+const CALIBRATION: &str = "--calibration=calibration.jsonl:num_tokens=1500,seq_len=64";
 /// Evaluation of a long text.
 const TEXT: &str = "--text=long.jsonl --evaluation=window=64,stride=8";
 
@@ -31,7 +31,7 @@ const LONG: &[&str] = &[
     "laser model --lname fc_in --lnum 0 --rate 9 TEXT -o OUT",
     "sweep model --roles fc_in,fc_out --size rate=9,5 TEXT -o OUT",
     "compose model --roles fc_in,fc_out --size rate=9,5 TEXT -o OUT",
-    "search model --roles fc_in,fc_out --questions many.jsonl CALIBRATION -o OUT",
+    "search model --roles fc_in,fc_out --tasks questions --data questions=many.jsonl CALIBRATION -o OUT",
     "eval model --text=long.jsonl --window=64 --stride=8 -o OUT",
     "run -r long.yaml -o OUT",
     "fit normal:2048 --operator low_rank --keep 0.5 -o OUT",

@@ -11,7 +11,7 @@ use std::fs;
 pub(crate) const CASES: [(&str, &str); 16] = [
     (
         "compress",
-        "model --rank 1 --roles output --layers 0 --calibration rows.csv --num-tokens 300 --seq-len 16 \
+        "model --rank 1 --roles output --layers 0 --calibration rows.csv:num_tokens=300,seq_len=16 \
          --text rows.jsonl --limit 1 --evaluation window=16 -o out",
     ),
     (
@@ -28,15 +28,15 @@ pub(crate) const CASES: [(&str, &str); 16] = [
     ),
     (
         "search",
-        "model --roles fc_out --layers 0 --ranks 1 --text rows.jsonl --calibration rows.csv --num-tokens 300 --seq-len 16 --evaluation window=4 -o out",
+        "model --roles fc_out --layers 0 --ranks 1 --text rows.jsonl --calibration rows.csv:num_tokens=300,seq_len=16 --evaluation window=4 -o out",
     ),
     (
         "compare",
-        "model --keep 0.5 --methods svd --no-controls --text rows.jsonl --calibration rows.csv --num-tokens 300 --seq-len 16 --evaluation window=4 -o out",
+        "model --keep 0.5 --methods svd --no-controls --text rows.jsonl --calibration rows.csv:num_tokens=300,seq_len=16 --evaluation window=4 -o out",
     ),
     (
         "prune",
-        "model --keep 0.7 --calibration rows.csv --num-tokens 300 --seq-len 16 --text rows.jsonl --limit 1 --evaluation window=4 -o out",
+        "model --keep 0.7 --calibration rows.csv:num_tokens=300,seq_len=16 --text rows.jsonl --limit 1 --evaluation window=4 -o out",
     ),
     ("eval", "model --text rows.jsonl --overlap-with rows.csv rows.tsv --limit 1 --window 16"),
     ("eval", "model --tasks rotor_paper --data rotor_paper=rows.csv --limit 1"),
@@ -158,7 +158,7 @@ fn a_field_of_texts_without_any_is_refused() {
     w.write("plain.txt", "Tom saw a boat by the lake.");
     for args in [
         "eval model --text plain.txt --text-field content",
-        "eval model --questions questions.jsonl --text-field content",
+        "eval model --tasks questions --data questions=questions.jsonl --text-field content",
         "compress pocket --calibration pocket --text-field content -o out",
     ] {
         w.fails(args, 2, &["--text-field content: no text of this command has fields", ".csv"]);

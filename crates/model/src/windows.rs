@@ -41,7 +41,7 @@ pub enum WindowsError {
     },
     /// A window longer than the model's positions.
     #[error(
-        "a calibration window of {window} tokens is longer than the model's {positions} positions; use --seq-len {positions} or less"
+        "a calibration window of {window} tokens is longer than the model's {positions} positions; use a seq_len of {positions} or less"
     )]
     TooLong {
         /// Window in tokens.

@@ -194,7 +194,7 @@ def test_shards_merge_to_the_same_result(pocket: linwright.Model) -> None:
 
 
 def test_shards_that_wait_for_each_other_make_one_model(pocket: linwright.Model) -> None:
-    options: dict[str, Any] = {"keep": 0.5, "dataset": "pocket", "num_tokens": 2000, "progress": False}
+    options: dict[str, Any] = {"keep": 0.5, "calibration": "pocket:num_tokens=2000", "progress": False}
     pocket.compress(**options, output="whole")
 
     def shard(index: int) -> linwright.Result:

@@ -88,7 +88,7 @@ def test_shards_of_a_store_share_it(cluster: Any) -> None:
 
 
 def test_shards_that_wait_for_each_other_exchange_what_they_find(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    options: dict[str, Any] = {"model": "pocket", "dataset": "pocket", "num_tokens": 4000, "keep": 0.5}
+    options: dict[str, Any] = {"model": "pocket", "calibration": "pocket:num_tokens=4000", "keep": 0.5}
     linwright.compress(**options, output="whole")
     found = linwright.ray.run(linwright.compress, shards=3, memory_bytes=1 << 28, output="out", **options)
     assert contents("out") == contents("whole") and "model.safetensors" in contents("whole")
@@ -102,13 +102,13 @@ def test_wrong_usage_is_told_before_any_work() -> None:
     with pytest.raises(linwright.UsageError, match="generate is not divided"):
         linwright.ray.run(linwright.generate, shards=2, model="pocket", prompt="Mila", output="a")
     with pytest.raises(linwright.UsageError, match="no output"):
-        linwright.ray.run(linwright.evaluate, shards=2, model="pocket", questions="pocket")
+        linwright.ray.run(linwright.evaluate, shards=2, model="pocket", tasks="pocket")
     with pytest.raises(linwright.UsageError, match="shards is 0"):
-        linwright.ray.run("evaluate", shards=0, model="pocket", questions="pocket", output="a.json")
+        linwright.ray.run("evaluate", shards=0, model="pocket", tasks="pocket", output="a.json")
     with pytest.raises(linwright.UsageError, match="'nothing' is no job"):
         linwright.ray.run("nothing", shards=2)
     with pytest.raises(linwright.UsageError, match="remove a.json"):
-        linwright.ray.run("evaluate", shards=2, model="pocket", questions="pocket", output="a.json", force=True)
+        linwright.ray.run("evaluate", shards=2, model="pocket", tasks="pocket", output="a.json", force=True)
     with pytest.raises(TypeError, match="unexpected keyword argument 'quesions'"):
         linwright.ray.run("evaluate", shards=2, model="pocket", quesions="pocket", output="a.json")
     with pytest.raises(TypeError, match="gives shard itself"):

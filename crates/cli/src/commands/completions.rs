@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
-use linwright::jobs::{Catalogue, Key, Kind, Verb};
+use linwright::jobs::{Catalogue, Key, Kind, ValueKind, Verb};
 use linwright::ops::OpSpec;
 use serde_json::json;
 
@@ -41,14 +41,23 @@ pub(crate) fn run(args: &CompletionsArgs, shared: &Shared) -> Result<(), Failure
 
 /// Adds names, and each with every option that it has, to an argument that takes terms.
 fn with_terms(arg: Arg, catalogue: &Catalogue) -> Arg {
-    if !arg.get_possible_values().is_empty() {
+    // What may be a path or a number is completed by the shell, if at all.
+    let is_named = |head: &Key| matches!(head.kind, ValueKind::Named(_));
+    if !arg.get_possible_values().is_empty() || !catalogue.head.as_ref().is_none_or(is_named) {
         return arg;
     }
     let words = catalogue.entries.iter().flat_map(|entry| {
-        let before = if entry.name.is_empty() { String::new() } else { format!("{}:", entry.name) };
-        let of_key = move |key: &Key| format!("{before}{}=", key.name);
-        let name = (!entry.name.is_empty()).then(|| entry.name.to_owned());
-        name.into_iter().chain(entry.keys.iter().map(of_key))
+        let heads = match &catalogue.head {
+            Some(Key { kind: ValueKind::Named(names), .. }) => {
+                names.iter().map(|name| name.name.clone()).collect()
+            }
+            _ => vec![entry.name.to_owned()],
+        };
+        heads.into_iter().flat_map(|name| {
+            let before = if name.is_empty() { String::new() } else { format!("{name}:") };
+            let of_key = move |key: &Key| format!("{before}{}=", key.name);
+            (!name.is_empty()).then_some(name).into_iter().chain(entry.keys.iter().map(of_key))
+        })
     });
     arg.value_parser(PossibleValuesParser::new(words))
 }

@@ -101,7 +101,11 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
 
 /// Names and descriptions of all tasks.
 pub(crate) fn tasks() -> impl Iterator<Item = (&'static str, &'static str)> {
-    entries().map(|task| (task.name(), task.summary()))
+    let questions = [
+        ("questions", "multiple choice and completions of a file: --data questions=FILE.jsonl"),
+        ("pocket", "questions of the built-in model"),
+    ];
+    entries().map(|task| (task.name(), task.summary())).chain(questions)
 }
 
 fn operators(shape: Shape, shared: &Shared) -> Result<(), Failure> {

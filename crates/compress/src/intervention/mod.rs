@@ -36,7 +36,10 @@ use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{Components, Sketch};
 use linwright_tensor::{Mat, RngKey};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 
 /// The removed part of a weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +86,7 @@ impl Intervention {
 }
 
 /// Computation of singular components.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decomposition {
     /// All components.
@@ -98,7 +101,50 @@ pub enum Decomposition {
     },
 }
 
+/// A name, `randomised` with standard numbers, or a map with numbers.
+impl<'de> Deserialize<'de> for Decomposition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case", deny_unknown_fields)]
+        enum Whole {
+            Exact,
+            Randomised { oversample: usize, power: usize },
+        }
+
+        impl<'de> Visitor<'de> for Read {
+            type Value = Decomposition;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("exact, randomised, or randomised with oversample and power")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Decomposition, E> {
+                match name {
+                    "exact" => Ok(Decomposition::Exact),
+                    "randomised" => Ok(Decomposition::RANDOMISED),
+                    name => Err(E::unknown_variant(name, &["exact", "randomised"])),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Decomposition, A::Error> {
+                Ok(match Whole::deserialize(MapAccessDeserializer::new(map))? {
+                    Whole::Exact => Decomposition::Exact,
+                    Whole::Randomised { oversample, power } => {
+                        Decomposition::Randomised { oversample, power }
+                    }
+                })
+            }
+        }
+
+        deserializer.deserialize_any(Read)
+    }
+}
+
 impl Decomposition {
+    /// The randomised one without numbers of its own.
+    pub const RANDOMISED: Self = Self::Randomised { oversample: 8, power: 2 };
     /// Most directions beyond a rank, which are the features of a layer at most.
     const OVERSAMPLE: usize = 1 << 20;
     /// Most steps of power iteration: a few reach single precision.

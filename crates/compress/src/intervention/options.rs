@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct LaserMethod {
     /// The removed part.
     pub intervention: Intervention,
-    /// Computation of components.
+    /// Computation of components: `exact`, or `randomised`, which computes only the leading ones;
+    /// `{randomised: {oversample: 8, power: 2}}` has numbers of its own.
     pub decomposition: Decomposition,
     /// Storage of the result.
     pub storage: Storage,

@@ -86,7 +86,7 @@ pub enum RegistryError {
         task: String,
     },
     /// A task whose division is fixed.
-    #[error("--shuffle does not apply to the data sets of the LASER paper")]
+    #[error("shuffle does not apply to the data sets of the LASER paper")]
     Shuffled,
     /// Too few items for a division.
     #[error("{count} items; a fifth of them is used for selection, so at least 5 are needed")]
@@ -101,7 +101,7 @@ impl RegistryError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Nothing => "give --tasks NAME,..., --text FILE or --questions FILE".into(),
+            Self::Nothing => "give --tasks NAME,... or --text FILE; --tasks questions --data questions=FILE for questions".into(),
             Self::Unread { option } => format!("it is for {}", option.readers()),
             Self::NoData { task, .. } => format!("give --data {task}=FILE"),
             Self::NoSplit { task, .. } => {
@@ -110,13 +110,13 @@ impl RegistryError {
                 )
             }
             Self::NotOne { .. } => {
-                "give one of --tasks NAME, --questions FILE and --text FILE".into()
+                "give one of --tasks NAME and --text FILE".into()
             }
             Self::Several => "name a single task, not a group".into(),
             Self::NotWithParts { .. } => {
                 "it splits validation and test items itself, and uses no chat template".into()
             }
-            Self::NotDivided { .. } => "give --questions FILE or --text FILE".into(),
+            Self::NotDivided { .. } => "give --tasks questions --data questions=FILE, or --text FILE".into(),
             Self::Shuffled => {
                 "the paper validates on the first fifth, in the order of the files".into()
             }

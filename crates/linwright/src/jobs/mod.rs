@@ -26,18 +26,21 @@ pub use comparison::{ComparisonOptions, names::SlotCandidates};
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Folded, Folding, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome,
-    OutputPath, Reader, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind, Verb,
-    WithOptions, Written, arguments, beginning, bounds, command, commands_elsewhere, fields,
+    OutputPath, Reader, Recover, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind,
+    Verb, WithOptions, Written, arguments, beginning, bounds, command, commands_elsewhere, fields,
     flag_of, inputs, is_full, message_of, option_elsewhere, outputs, parse_layers, plain_value,
     quoted, read, recipe_of, renamed, schema, source, to_yaml, write_pages,
 };
+pub use language::allocating::{Allocate, AllocateWeights};
+pub use language::calibration::CalibrationText;
 pub use language::chat_template::ChatTemplateOptions;
 pub use language::compare::{CandidateTerm, Candidates};
 pub use language::compress::{Heal, MethodTerm, Methods, StoredDType};
-pub use language::cuts::CutOptions;
+pub use language::cuts::{Cut, CutOptions};
 pub use language::evaluation::EvaluationOptions;
 pub use language::form::SavedForm;
 pub use language::generate::{Continuation, Continuations, Finish, Generate, Prompted};
+pub use language::judging::{ChoiceOptions, SearchEvaluation};
 pub use language::precision::PrecisionOptions;
 pub use language::sampling::{SamplingOptions, Writer, end_tokens};
 pub use language::serving::{ServeLimits, ServeOptions};
@@ -71,6 +74,13 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
     (SlotCandidates::NAME, SlotCandidates::catalogue),
     folded::<EvaluationOptions>(),
+    folded::<ChoiceOptions>(),
+    folded::<SearchEvaluation>(),
+    (Cut::NAME, Cut::catalogue),
+    (Recover::NAME, Recover::catalogue),
+    (CalibrationText::NAME, CalibrationText::catalogue),
+    (Allocate::NAME, Allocate::catalogue),
+    (AllocateWeights::NAME, AllocateWeights::catalogue),
     folded::<language::train_lm::ModelOptions>(),
     folded::<language::train_lm::TrainingOptions>(),
     (ImageOptions::NAME, ImageOptions::catalogue),

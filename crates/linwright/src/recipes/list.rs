@@ -251,19 +251,9 @@ impl JobList {
             let mut options = Map::new();
             for (key, value) in &entry.options {
                 entry.check_reference(&fields, key, value)?;
-                let with_path = |value: &Value| match reference(value) {
-                    None => Ok(value.clone()),
-                    Some(reference) => {
-                        let path = reference.path(entry, key, before, &resolved)?;
-                        Ok(Value::String(path.display().to_string()))
-                    }
-                };
-                let value = match value {
-                    Value::Array(items) => {
-                        items.iter().map(with_path).collect::<Result<_, Failure>>()?
-                    }
-                    value => with_path(value)?,
-                };
+                let path =
+                    |reference: &Reference<'_>| reference.path(entry, key, before, &resolved);
+                let value = replaced(value, &path)?;
                 options.insert(key.clone(), value);
             }
             let places = entry.place(&mut options, folder)?;
@@ -568,10 +558,31 @@ fn reference(value: &Value) -> Option<Reference<'_>> {
     is_reference.then(|| Reference { from, file: map.get("file").and_then(Value::as_str) })
 }
 
-/// The references of an option: itself, or items of its list.
+/// The references of an option: itself, or those in its list or map.
 fn references(value: &Value) -> Vec<Reference<'_>> {
-    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    items.iter().filter_map(reference).collect()
+    match (reference(value), value) {
+        (Some(reference), _) => vec![reference],
+        (None, Value::Array(items)) => items.iter().flat_map(references).collect(),
+        (None, Value::Object(keys)) => keys.values().flat_map(references).collect(),
+        (None, _) => Vec::new(),
+    }
+}
+
+/// A value with `path` in place of each reference.
+fn replaced(
+    value: &Value,
+    path: &dyn Fn(&Reference<'_>) -> Result<PathBuf, Failure>,
+) -> Result<Value, Failure> {
+    match (reference(value), value) {
+        (Some(reference), _) => Ok(path(&reference)?.display().to_string().into()),
+        (None, Value::Array(items)) => items.iter().map(|item| replaced(item, path)).collect(),
+        (None, Value::Object(keys)) => {
+            let replaced =
+                |(key, value): (&String, &Value)| Ok((key.clone(), replaced(value, path)?));
+            Ok(keys.iter().map(replaced).collect::<Result<Map<_, _>, Failure>>()?.into())
+        }
+        (None, value) => Ok(value.clone()),
+    }
 }
 
 /// Whether the value of an option refers to other jobs.

@@ -159,11 +159,12 @@ jobs:
   - export: {model: {from: compress-1}, form: dense}
 ```
 
-- A job is the name of a command with its options. An option has one name everywhere: `num_tokens` here,
-  `--num-tokens` on the command line. `--print-recipe` prints any command of this page as a recipe.
+- A job is the name of a command with its options. An option has one name everywhere: `text_field` here,
+  `--text-field` on the command line. `--print-recipe` prints any command of this page as a recipe.
 - A job can have a `name`, and a `note`: a line above its results in the report, such as what a paper published.
 - `{from: NAME}` refers to the output of an earlier job: its directory, for `sweep` its `result.json`, for `plan` its
-  `edits.json`; `{from: NAME, file: FILE}` to a file in its directory. Items of lists can also be references.
+  `edits.json`; `{from: NAME, file: FILE}` to a file in its directory. Items of lists and
+  values of keys can also be references.
 - Keys next to `jobs` are defaults for every job that has these options and does not set them.
 - `stages` instead of `jobs` describes a pipeline: a stage without `model` works on the model that the previous stages
   wrote, the first stage on the model of the recipe; `baseline: true` refers to the latter.

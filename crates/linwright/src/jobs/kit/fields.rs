@@ -42,6 +42,8 @@ pub struct Field {
     pub takes_hyphens: bool,
     /// Whether a map with one entry is its text: `{keep: 0.8}` is `keep=0.8`.
     pub takes_pairs: bool,
+    /// Whether a text is one value of a list, whatever commas it has.
+    pub is_whole: bool,
     /// Keys of options that cannot be given with it.
     pub conflicts: Vec<String>,
     /// Keys of options that must be given with it.
@@ -148,7 +150,10 @@ impl Field {
         let text = |name: &str| schema.get(name).and_then(Value::as_str).map(str::to_owned);
         let holds = |name: &str| schema.get(name) == Some(&Value::Bool(true));
         let list = |name: &str| words(schema.get(name));
-        let holds_pairs = items.unwrap_or(schema).get("x-pairs") == Some(&Value::Bool(true));
+        let holds_pairs = [Some(schema), items]
+            .into_iter()
+            .flatten()
+            .any(|schema| schema.get("x-pairs") == Some(&Value::Bool(true)));
         let has_term = items.unwrap_or(schema).contains_key(TERM);
         let is_required = holds("x-positional") || holds("x-required");
         let is_plain = !default.is_array() && !default.is_null();
@@ -169,6 +174,7 @@ impl Field {
             written: text(WRITTEN).and_then(|name| Written::named(&name)),
             takes_hyphens: holds("x-hyphen"),
             takes_pairs: holds_pairs,
+            is_whole: holds("x-whole"),
             conflicts: list("x-conflicts"),
             requires: list("x-requires"),
             example: items

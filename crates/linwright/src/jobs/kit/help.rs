@@ -11,9 +11,8 @@ const FEW: usize = 18;
 const LINE: usize = 56;
 
 /// Options that come first, of all commands.
-const FIRST: [&str; 31] = [
+const FIRST: [&str; 29] = [
     "allocate",
-    "budget",
     "calibration",
     "compress",
     "data",
@@ -32,7 +31,6 @@ const FIRST: [&str; 31] = [
     "methods",
     "output",
     "plan",
-    "questions",
     "rank",
     "rate",
     "recover",
@@ -46,7 +44,7 @@ const FIRST: [&str; 31] = [
 ];
 
 /// Headings of the other options.
-const HEADINGS: [(&str, &[&str]); 4] = [
+const HEADINGS: [(&str, &[&str]); 2] = [
     (
         "Evaluation",
         &[
@@ -75,8 +73,6 @@ const HEADINGS: [(&str, &[&str]); 4] = [
             "window",
         ],
     ),
-    ("Calibration", &["num_tokens", "seq_len"]),
-    ("Cuts", &["compat", "gamma", "minimise", "part", "quality", "randomised", "storage"]),
     ("Training", &["batch", "loss", "optimizer", "steps", "training"]),
 ];
 

@@ -127,6 +127,13 @@ fn canonical(field: &Field, value: &Value) -> Value {
         }
         _ if field.takes_pairs => {
             let texts = |part: &Value| match one(part) {
+                // Each entry of a map is a value.
+                Value::Object(pairs) if field.is_whole => {
+                    let pair =
+                        |(key, value): (String, Value)| one(&Value::from_iter([(key, value)]));
+                    pairs.into_iter().map(pair).collect()
+                }
+                Value::String(text) if field.is_whole => vec![text.into()],
                 Value::String(text) => sizes::split(&text).map(Value::from).collect(),
                 other => vec![other],
             };
@@ -270,7 +277,10 @@ mod tests {
             ),
             (json!({"model": "m", "evaluation": "max_length=1"}), "expected a whole number from 2"),
             (json!({"model": "m", "no_share": "yes"}), "no_share is \"yes\", expected true or"),
-            (json!({"model": "m", "storage": "tape"}), "expected one of auto, factored, dense"),
+            (
+                json!({"model": "m", "intervention": "zero:storage=tape"}),
+                "expected one of auto, factored, dense",
+            ),
             (json!({"model": "m", "data": "file"}), "data is \"file\": expected TASK=FILE"),
             (json!({"model": "m", "no_share": true, "no-share": true}), "no_share is given twice"),
             (json!({"model": "m", "cache": "a", "no_cache": true}), "cache cannot be used with"),

@@ -1,6 +1,7 @@
 //! Old names of options, from the list of the repository: `renamed.json`.
 
-use super::flag_of;
+use super::{Kind, ValueKind, flag_of};
+use crate::jobs::VERBS;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -76,18 +77,30 @@ pub(super) fn typed(new: &str) -> String {
         return format!("{flag} {key}{value}");
     }
     match (new.split_once(':'), new.split_once('=')) {
-        (Some((flag, key)), Some(_)) => format!("{flag} NAME:{key}"),
-        (Some((flag, key)), None) => format!("{flag} NAME:{key}=VALUE"),
+        (Some((flag, key)), Some(_)) => format!("{flag} {}:{key}", head_of(flag)),
+        (Some((flag, key)), None) => format!("{flag} {}:{key}=VALUE", head_of(flag)),
         (None, Some((flag, value))) => format!("{flag} {value}"),
         (None, None) => new.to_owned(),
     }
+}
+
+/// The word for what stands before the keys of an option: `NAME`, or `STEPS` of `--recover`.
+fn head_of(flag: &str) -> String {
+    let key = key_of(flag);
+    let fields = VERBS.iter().flat_map(|verb| (verb.fields)());
+    let catalogues = fields.filter(|field| field.key == key).filter_map(|field| match field.kind {
+        Kind::Term(catalogue) => catalogue.head.as_ref(),
+        _ => None,
+    });
+    let mut words = catalogues.filter(|head| !matches!(head.kind, ValueKind::Named(_)));
+    words.next().map_or_else(|| "NAME".to_owned(), |head| head.name.to_uppercase())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::jobs::kit::Field;
-    use crate::jobs::{OTHERS, VERBS, Verb};
+    use crate::jobs::{OTHERS, Verb};
 
     fn has(verb: &Verb, key: &str) -> bool {
         (verb.fields)().iter().any(|field| field.is_called(key))
@@ -153,6 +166,11 @@ mod tests {
             ("compress", "--operator", "--method structured:operator=KIND"),
             ("compare", "--method-options", "--methods NAME:KEY=VALUE"),
             ("sweep", "rho", "--size rho=NUMBER"),
+            ("eval", "--questions", "--tasks questions --data questions=FILE"),
+            ("compress", "--budget", "--method best --keep SHARE"),
+            ("compress", "--recover-rate", "--recover STEPS:rate=VALUE"),
+            ("sweep", "--gamma", "--intervention NAME:gamma=VALUE"),
+            ("sweep", "--batch-size", "--evaluation batch_size=VALUE"),
         ] {
             assert_eq!(told(words, flag), format!("was renamed: {new}"));
         }

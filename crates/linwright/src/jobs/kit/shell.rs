@@ -33,7 +33,7 @@ pub fn arguments(job: &dyn AnyJob) -> Vec<String> {
             Some(Value::Bool(_)) => flags.push(format!("--{flag}")),
             Some(Value::Array(list)) => {
                 let list: Vec<String> = list.iter().map(text).collect();
-                let is_one = field.is_delimited || field.takes_pairs;
+                let is_one = field.is_delimited || (field.takes_pairs && !field.is_whole);
                 let list = if is_one { vec![list.join(",")] } else { list };
                 flags.extend(list.iter().map(|value| format!("--{flag}={value}")));
             }

@@ -5,6 +5,7 @@ use crate::jobs::kit::SizeText;
 use crate::jobs::kit::StatePath;
 use crate::jobs::kit::bounds;
 use crate::jobs::kit::named::Names;
+use crate::jobs::kit::terms::{Catalogue, Terms, WithOptions};
 use linwright_compress::Size;
 use linwright_compress::intervention::{
     Decomposition, FusedPart, Intervention, Storage, VendiOptions,
@@ -12,17 +13,65 @@ use linwright_compress::intervention::{
 use linwright_compress::methods::LaserMethod;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
-/// Oversampling and power iterations of the randomised SVD.
-const RANDOMISED: Decomposition = Decomposition::Randomised { oversample: 8, power: 2 };
+/// An intervention, and how it is computed: as the options of the method `laser`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Cut {
+    /// The removed part.
+    #[schemars(with = "Names<Intervention>")]
+    pub intervention: Intervention,
+    /// Computation of components: `exact`, or `randomised`, which computes only the leading ones;
+    /// `{randomised: {oversample: 8, power: 2}}` has numbers of its own.
+    pub decomposition: Decomposition,
+    /// Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+    #[schemars(with = "Names<Storage>")]
+    pub storage: Storage,
+    /// Reproduce the paper's code where it differs, including its defects.
+    pub compat: bool,
+    /// Prefer rows of small norm (vendi).
+    pub quality: bool,
+    /// Choose the most similar rows instead of the most diverse (vendi).
+    pub minimise: bool,
+    /// Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median distance].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub gamma: Option<f64>,
+    /// Part of fused weights to cut: query, key or value of one matrix of all three, gate or up of
+    /// one of both; the rest stays, so the model gets no smaller. Of all such weights, unless some
+    /// are named. `sweep` tries several parts, each by itself; other commands take one.
+    #[schemars(with = "Vec<Names<FusedPart>>")]
+    pub part: Vec<FusedPart>,
+}
+
+static CUTS: LazyLock<Catalogue> = LazyLock::new(|| {
+    Catalogue::with_head::<Cut>(
+        INTERVENTION,
+        INTERVENTION,
+        "what is removed from a weight, and how",
+    )
+});
+
+/// Name of the option and of its catalogue.
+const INTERVENTION: &str = "intervention";
+
+impl Terms for Cut {
+    const NAME: &'static str = INTERVENTION;
+
+    fn catalogue() -> &'static Catalogue {
+        &CUTS
+    }
+}
 
 /// Kind and sizes of an intervention, and how it is computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CutOptions {
-    /// Kind of intervention.
-    #[schemars(with = "Names<Intervention>")]
-    pub intervention: Intervention,
+    /// What is removed, with how it is computed: `rank-reduction`, `bottom-k`, `random-k`, `dropout`,
+    /// `zero` or `vendi`, such as `vendi:quality` or `rank-reduction:part=key`. `linwright ls
+    /// intervention` lists the keys.
+    #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
+    pub intervention: WithOptions<Cut>,
     /// Share of the parameters to keep.
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(inner(range(min = 0.0, max = 1.0)))]
@@ -37,27 +86,6 @@ pub struct CutOptions {
     /// matrix), `keep=0.8`, `rank=64`.
     #[schemars(extend("x-value" = "UNIT=N"))]
     pub size: Vec<SizeText>,
-    /// Use a randomised SVD, which computes only the leading components.
-    pub randomised: bool,
-    /// Reproduce the paper's code where it differs, including its defects.
-    pub compat: bool,
-    /// Storage of an edited weight; `auto` stores factors where they have fewer parameters.
-    #[schemars(with = "Names<Storage>")]
-    pub storage: Storage,
-    /// Part of fused weights to cut: query, key or value of one matrix of all three, gate or up of
-    /// one of both; the rest stays, so the model gets no smaller. Of all such weights, unless some
-    /// are named. `sweep` tries several parts, each by itself; other commands take one.
-    #[schemars(with = "Vec<Names<FusedPart>>")]
-    pub part: Vec<FusedPart>,
-    /// Prefer rows of small norm (vendi).
-    #[schemars(extend("x-aliases" = ["use-quality"]))]
-    pub quality: bool,
-    /// Choose the most similar rows instead of the most diverse (vendi).
-    #[schemars(extend("x-aliases" = ["min-diversity"]))]
-    pub minimise: bool,
-    /// Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median distance].
-    #[schemars(range(min = 0.0, max = bounds::SCALE))]
-    pub gamma: Option<f64>,
     /// Seed of random numbers.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
@@ -72,17 +100,10 @@ pub struct CutOptions {
 impl Default for CutOptions {
     fn default() -> Self {
         Self {
-            intervention: Intervention::RankReduction,
+            intervention: WithOptions::default(),
             keep: Vec::new(),
             rank: Vec::new(),
             size: Vec::new(),
-            randomised: false,
-            compat: false,
-            storage: Storage::Auto,
-            part: Vec::new(),
-            quality: false,
-            minimise: false,
-            gamma: None,
             seed: 0,
             cache: None,
             no_cache: false,
@@ -99,7 +120,7 @@ impl CutOptions {
         let mut sizes: Vec<Size> = self.size.iter().map(|size| size.0).collect();
         sizes.extend(self.keep.iter().copied().map(Size::Keep));
         sizes.extend(self.rank.iter().copied().map(Size::Rank));
-        if sizes.is_empty() && self.intervention == Intervention::Zero {
+        if sizes.is_empty() && self.intervention.intervention == Intervention::Zero {
             return Ok(vec![Size::Rate(10.0)]);
         }
         if sizes.is_empty() {
@@ -122,7 +143,7 @@ impl CutOptions {
     /// # Errors
     /// [`JobError`] if several are.
     pub fn single_part(&self) -> Result<Option<FusedPart>, JobError> {
-        match self.part.as_slice() {
+        match self.intervention.part.as_slice() {
             [] => Ok(None),
             [part] => Ok(Some(*part)),
             several => {
@@ -136,15 +157,9 @@ impl CutOptions {
     /// The intervention with its options, for whole weights.
     #[must_use]
     pub fn method(&self) -> LaserMethod {
-        let vendi =
-            VendiOptions { quality: self.quality, minimise: self.minimise, gamma: self.gamma };
-        LaserMethod {
-            intervention: self.intervention,
-            decomposition: if self.randomised { RANDOMISED } else { Decomposition::Exact },
-            storage: self.storage,
-            compat: self.compat,
-            vendi,
-            part: None,
-        }
+        let Cut { intervention, decomposition, storage, compat, .. } = *self.intervention;
+        let Cut { quality, minimise, gamma, .. } = *self.intervention;
+        let vendi = VendiOptions { quality, minimise, gamma };
+        LaserMethod { intervention, decomposition, storage, compat, vendi, part: None }
     }
 }

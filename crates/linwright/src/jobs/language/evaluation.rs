@@ -10,8 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Stands for the built-in model and its data.
+/// Stands for the built-in model and its data, and as a task for its questions.
 const POCKET: &str = "pocket";
+
+/// The task of a file of questions, which `--data questions=FILE` names.
+pub(in crate::jobs) const QUESTIONS: &str = "questions";
 
 /// Tasks, their data, and how prompts are made and scored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,16 +32,17 @@ pub struct EvaluationOptions {
     /// Field or column with the text, in all text files of the command [default: text].
     #[schemars(extend("x-value" = "NAME"))]
     pub text_field: Option<String>,
-    /// Multiple-choice questions: JSONL, or `pocket`.
-    pub questions: Option<String>,
-    /// Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+    /// Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+    /// `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+    /// `pocket`, those of the built-in model.
     #[serde(deserialize_with = "canonical_tasks")]
     #[schemars(extend("x-short" = "t", "x-aliases" = ["task"], "x-value" = "TASK"))]
     pub tasks: Vec<String>,
-    /// Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+    /// Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE` of
+    /// multiple-choice questions in JSONL.
     #[schemars(
         with = "Vec<String>",
-        extend("x-value" = "TASK=FILE", "x-whole" = true, "examples" = ["a:test=b.jsonl"])
+        extend("x-value" = "TASK=FILE", "x-whole" = true, "x-pairs" = true, "examples" = ["a:test=b.jsonl"])
     )]
     pub data: Vec<DataFile>,
     /// Number of few-shot examples [default: that of the task].
@@ -109,7 +113,6 @@ impl Default for EvaluationOptions {
             text: None,
             more_texts: Vec::new(),
             text_field: None,
-            questions: None,
             tasks: Vec::new(),
             data: Vec::new(),
             num_fewshot: None,
@@ -144,9 +147,11 @@ impl EvaluationOptions {
     /// The input files, which no output may overwrite.
     #[must_use]
     pub fn inputs(&self) -> Vec<PathBuf> {
-        let texts = [&self.text, &self.questions, &self.samples].into_iter().flatten();
+        let texts = [&self.text, &self.samples].into_iter().flatten();
         let data = self.data.iter().map(|data| data.path.clone());
-        let texts = texts.chain(&self.more_texts).chain(&self.tasks);
+        let is_file = |task: &&String| ![QUESTIONS, POCKET].contains(&task.as_str());
+        let tasks = self.tasks.iter().filter(is_file);
+        let texts = texts.chain(&self.more_texts).chain(tasks);
         texts.map(PathBuf::from).chain(data).collect()
     }
 

@@ -4,22 +4,89 @@
 //! Which keys there are, with their bounds and help, follows from the schema of
 //! [`EvaluationOptions`], so that `eval` and other commands cannot differ.
 
-use crate::jobs::kit::{Folded, Folding, catalogue};
+use crate::jobs::kit::{Folded, bounds, catalogue};
 use crate::jobs::language::evaluation::EvaluationOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ops::Deref;
 
-/// The form of [`EvaluationOptions`] in commands other than `eval`: `#[serde(flatten, with =
-/// "Judging")]`.
-pub(in crate::jobs) type Judging = Folding<EvaluationOptions>;
+/// Options with a flag of their own in all commands.
+const OWN: &[&str] = &["text", "text_field", "tasks", "data", "limit"];
 
 impl Folded for EvaluationOptions {
     const NAME: &'static str = "evaluation";
     const OPTION: &'static str = "evaluation";
     const HELP: &'static str = "How texts and tasks are read, asked and scored, with keys that are \
         options of `eval`: `window=256,num_fewshot=2`, `bos=always`.";
-    const OWN: &'static [&'static str] =
-        &["text", "text_field", "questions", "tasks", "data", "batch_size", "limit"];
+    const OWN: &'static [&'static str] = OWN;
 
     catalogue!(EvaluationOptions);
+}
+
+/// An evaluation by which one of several models is chosen: a fifth of the items chooses, the others
+/// test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ChoiceOptions {
+    /// The evaluation.
+    #[serde(flatten)]
+    pub evaluation: EvaluationOptions,
+    /// Metric by which models are compared (sweep, compose, search) [default: the first of the task;
+    /// in search acc_norm, else acc, and it must be 1 or 0 for each document].
+    pub metric: Option<String>,
+    /// Seed that shuffles the items before they are split into validation and test (sweep, compose,
+    /// search) [default: the order of the file; in search 42, as of Python's `random.Random`].
+    #[schemars(range(min = 0, max = bounds::SEED), extend("x-value" = "SEED"))]
+    pub shuffle: Option<u64>,
+}
+
+impl Folded for ChoiceOptions {
+    const NAME: &'static str = "choice";
+    const OPTION: &'static str = "evaluation";
+    const HELP: &'static str = "How texts and tasks are read, asked and scored, with keys that are \
+        options of `eval`, and with the metric that chooses and the order of the items: \
+        `window=256,bos=always`, `metric=acc,shuffle=3`.";
+    const OWN: &'static [&'static str] = OWN;
+
+    catalogue!(ChoiceOptions);
+}
+
+impl Deref for ChoiceOptions {
+    type Target = EvaluationOptions;
+
+    fn deref(&self) -> &EvaluationOptions {
+        &self.evaluation
+    }
+}
+
+/// An evaluation by which ranks are searched.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SearchEvaluation {
+    /// The evaluation.
+    #[serde(flatten)]
+    pub choice: ChoiceOptions,
+    /// As the published code, lose the last test document (search).
+    pub compat: bool,
+}
+
+impl Folded for SearchEvaluation {
+    const NAME: &'static str = "search";
+    const OPTION: &'static str = "evaluation";
+    const HELP: &'static str = "How texts and tasks are read, asked and scored, with keys that are \
+        options of `eval`, and with the metric that selects, the order of the documents and what \
+        follows the published code: `window=256,bos=always`, `metric=acc,shuffle=3,compat`.";
+    const OWN: &'static [&'static str] = OWN;
+
+    catalogue!(SearchEvaluation);
+}
+
+impl Deref for SearchEvaluation {
+    type Target = ChoiceOptions;
+
+    fn deref(&self) -> &ChoiceOptions {
+        &self.choice
+    }
 }
 
 #[cfg(test)]
@@ -36,6 +103,10 @@ mod tests {
     fn a_text_and_a_map_are_the_same_evaluation_and_it_reads_back() {
         for (text, map) in [
             ("window=256,bos=always", json!({"bos": "always", "window": 256})),
+            (
+                "batch_size=2,metric=acc,shuffle=3",
+                json!({"metric": "acc", "shuffle": 3, "batch_size": 2}),
+            ),
             ("more_texts=a.txt", json!({"more_texts": ["a.txt"]})),
             ("more_texts=[a.txt,\"b c.txt\"]", json!({"more-texts": ["a.txt", "b c.txt"]})),
             ("date=2026-11-27T14:05", json!({"date": "2026-11-27T14:05"})),
@@ -75,6 +146,9 @@ mod tests {
             (json!({"evaluation": "samples={}", "limit": 3}), "samples cannot be used with limit"),
             (json!({"evaluation": "fewshot_as_multiturn"}), "needs apply_chat_template"),
             (json!({"evaluation": "max_length=1"}), "expected a whole number from 2"),
+            (json!({"evaluation": "batch_size=none"}), "expected auto, or thousands"),
+            (json!({"evaluation": "shuffle=-1"}), "shuffle is -1, expected a whole number from 0"),
+            (json!({"evaluation": "compat"}), "evaluation has no option compat"),
             (json!({"evaluation": "windows=1"}), "evaluation has no option windows"),
             (json!({"evaluation": "date=now"}), "evaluation is \"date=now\""),
             (json!({"evaluation": "limit=3"}), "evaluation has no option limit"),

@@ -1,5 +1,6 @@
 //! Verbs of language models, and the options that they share.
 
+pub(crate) mod allocating;
 pub(crate) mod calibration;
 pub(crate) mod chat_template;
 pub(crate) mod compare;

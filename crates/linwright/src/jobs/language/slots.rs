@@ -99,7 +99,7 @@ impl SlotOptions {
         match self.roles.is_empty() && self.sites.is_empty() && parts.is_empty() {
             false => Ok(()),
             true => Err(JobError::new("no weights are selected")
-                .hint("give --roles ROLE, --sites PATTERN or --part PART, and --layers LAYER")),
+                .hint("give --roles ROLE, --sites PATTERN or --intervention NAME:part=PART, and --layers LAYER")),
         }
     }
 }

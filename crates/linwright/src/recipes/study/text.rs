@@ -95,7 +95,7 @@ impl<'a> Study for TextStudy<'a> {
         let Recipe { model, calibration, eval, .. } = self.recipe;
         let named = [model, &eval.text].into_iter().chain(&eval.questions).chain(&eval.tasks);
         let data = eval.data.iter().map(|data| data.path.clone());
-        let calibration = calibration::input_of(Some(&calibration.dataset));
+        let calibration = calibration::input_of(&calibration.dataset);
         let all = named.map(PathBuf::from).chain(data).chain(calibration);
         all.filter(|path| is_local(path)).collect()
     }

@@ -43,6 +43,8 @@ pub enum ValueKind {
     },
     /// One of a list of names.
     Named(Vec<Name>),
+    /// Some of a list of names: `[key,value]`, or one of them.
+    Names(Vec<Name>),
     /// Whole numbers: `[0,3]`, `0-3`.
     Integers,
     /// Text.
@@ -79,6 +81,7 @@ impl ValueKind {
                 if names.is_empty() { number } else { format!("{number} or {}", words(names)) }
             }
             Self::Named(names) => format!("one of {}", words(names)),
+            Self::Names(names) => format!("one or several, such as [a,b], of {}", words(names)),
             Self::Integers => "whole numbers such as [0,3] or 0-3".to_owned(),
             Self::Text => "text".to_owned(),
             Self::Json => "text, or an object in JSON".to_owned(),
@@ -96,7 +99,7 @@ impl Key {
     pub(super) fn read(&self, text: &str) -> Result<Value, String> {
         let wrong =
             || format!("{} is {}, expected {}", self.name, shown(text), self.kind.expected());
-        let named = |names: &[Name]| {
+        let named = |text: &str, names: &[Name]| {
             let same = |word: &str| word.replace('-', "_") == text.replace('-', "_");
             let is_called = |name: &&Name| same(&name.name) || name.others.iter().any(|o| same(o));
             names.iter().find(is_called).map(|name| Value::from(name.name.as_str()))
@@ -111,9 +114,16 @@ impl Key {
                 let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
                 let number = number.filter(|number| (min..=max).contains(&number));
                 let whole = text.parse::<u64>().ok().map(Value::from);
-                number.map(|number| whole.unwrap_or_else(|| number.into())).or_else(|| named(names))
+                number
+                    .map(|number| whole.unwrap_or_else(|| number.into()))
+                    .or_else(|| named(text, names))
             }
-            ValueKind::Named(names) => named(names),
+            ValueKind::Named(names) => named(text, names),
+            ValueKind::Names(names) => {
+                let list = text.trim_start_matches('[').trim_end_matches(']');
+                let name = |text: &str| named(text.trim().trim_matches('"'), names);
+                list.split(',').map(name).collect::<Option<Vec<Value>>>().map(Value::from)
+            }
             ValueKind::Integers => {
                 let list = text.trim_start_matches('[').trim_end_matches(']');
                 parse_layers(&self.name, list).ok().map(Value::from)
@@ -140,7 +150,10 @@ impl Key {
             (Value::Object(_), ValueKind::Json) => Ok(value.to_string().into()),
             (Value::Array(_), ValueKind::Texts) => texts(value).ok_or_else(|| self.wrong(value)),
             (Value::String(text), _) => self.read(text),
-            (Value::Array(_), ValueKind::Integers) => self.read(&value.to_string()),
+            (Value::Array(list), ValueKind::Names(_)) if list.is_empty() => Ok(value.clone()),
+            (Value::Array(_), ValueKind::Integers | ValueKind::Names(_)) => {
+                self.read(&value.to_string())
+            }
             (Value::Number(_) | Value::Bool(_), _) => self.read(&value.to_string()),
             (other, _) => Err(self.wrong(other)),
         }
@@ -268,6 +281,10 @@ fn kind(root: &Value, schema: &Value) -> ValueKind {
             "array" if one.get("items").is_some_and(|items| type_of(items) == "integer") => {
                 ValueKind::Integers
             }
+            "array" => match one.get("items").map(|items| kind(root, items)) {
+                Some(ValueKind::Named(names)) => ValueKind::Names(names),
+                _ => ValueKind::Any,
+            },
             _ => ValueKind::Any,
         },
         _ => ValueKind::Any,

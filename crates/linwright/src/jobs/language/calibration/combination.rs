@@ -33,7 +33,7 @@ pub(super) fn add(
             options.seq_len,
             TASKS.len()
         ))
-        .hint(format!("give --num-tokens {least} or more")));
+        .hint(format!("give --calibration combination:num_tokens={least} or more")));
     }
     let key = RngKey::new(options.seed).fold("calibration combination");
     let mut all = Vec::new();

@@ -16,7 +16,8 @@ mod samples;
 pub(crate) use record::CalibrationRecord;
 
 use crate::jobs::kit::source::{OpenModel, POCKET, text_file};
-use crate::jobs::kit::{Failure, FailureKind, JobError, Session};
+use crate::jobs::kit::terms::{Catalogue, Terms};
+use crate::jobs::kit::{Failure, FailureKind, JobError, Session, bounds};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::tasks::open_answered;
 use linwright_data::{Corpus, Document};
@@ -24,8 +25,15 @@ use linwright_evaluate::{Answered, DataUsed, canonical_task};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Split, Windows, WindowsError};
 use linwright_run::sha256_hex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+/// Number of tokens of most commands without another one.
+pub(crate) const NUM_TOKENS: usize = 40_000;
+/// Length of a window without another one.
+const SEQ_LEN: usize = 256;
 /// Before the name of a task.
 const TASK: &str = "task:";
 /// Name of the sample of six tasks.
@@ -87,9 +95,49 @@ impl<'a> Dataset<'a> {
     }
 }
 
-/// The file that a `--calibration` names, if it names one.
-pub(crate) fn input_of(dataset: Option<&str>) -> Option<PathBuf> {
-    dataset.and_then(|name| Dataset::of(name).path()).map(Path::to_owned)
+/// Calibration text as an option: `text.jsonl:num_tokens=4096,seq_len=128`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CalibrationText {
+    /// The text.
+    pub dataset: String,
+    /// Largest number of calibration tokens [default: 40000; of compare 12000].
+    #[schemars(range(min = 0, max = bounds::TOKENS))]
+    pub num_tokens: Option<usize>,
+    /// Length of a calibration window, in tokens.
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
+    pub seq_len: usize,
+}
+
+impl Default for CalibrationText {
+    fn default() -> Self {
+        Self { dataset: String::new(), num_tokens: None, seq_len: SEQ_LEN }
+    }
+}
+
+static CALIBRATION: LazyLock<Catalogue> = LazyLock::new(|| {
+    let summary = "text to calibrate on, and how much of it";
+    Catalogue::with_head::<CalibrationText>("calibration", "dataset", summary)
+});
+
+impl Terms for CalibrationText {
+    const NAME: &'static str = "calibration";
+
+    fn catalogue() -> &'static Catalogue {
+        &CALIBRATION
+    }
+}
+
+impl CalibrationText {
+    /// The file that it names, if it names one.
+    pub(crate) fn input(&self) -> Option<PathBuf> {
+        input_of(&self.dataset)
+    }
+}
+
+/// The file that the name of a text names, if it names one.
+pub(crate) fn input_of(dataset: &str) -> Option<PathBuf> {
+    Dataset::of(dataset).path().map(Path::to_owned)
 }
 
 /// Options of calibration text, as the commands have them.
@@ -112,6 +160,24 @@ pub(crate) struct CalibrationOptions<'a> {
 }
 
 impl<'a> CalibrationOptions<'a> {
+    /// The options of a text, of `num_tokens` tokens unless it says how many.
+    pub(crate) fn new(
+        text: Option<&'a CalibrationText>,
+        num_tokens: usize,
+        model: &'a str,
+        evaluation: &'a EvaluationOptions,
+    ) -> Self {
+        Self {
+            model,
+            dataset: text.map(|text| text.dataset.as_str()),
+            num_tokens: text.and_then(|text| text.num_tokens).unwrap_or(num_tokens),
+            seq_len: text.map_or(SEQ_LEN, |text| text.seq_len),
+            seed: 0,
+            dry_run: false,
+            evaluation,
+        }
+    }
+
     /// Refuses `--text-field` if no text of the command has fields.
     ///
     /// # Errors

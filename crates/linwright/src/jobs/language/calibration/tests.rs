@@ -66,7 +66,7 @@ fn a_name_means_a_file_unless_it_is_one_of_the_others() {
         ("samples", Dataset::Samples, None),
     ] {
         assert_eq!(Dataset::of(name), dataset);
-        assert_eq!(input_of(Some(name)), input.map(PathBuf::from));
+        assert_eq!(input_of(name), input.map(PathBuf::from));
     }
 }
 

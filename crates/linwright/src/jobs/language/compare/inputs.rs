@@ -45,7 +45,7 @@ impl Inputs {
         let tasks = open_tasks_if_any(&evaluation, &beside, session)?;
         if tasks.is_empty() {
             return Err(Failure::usage("nothing to compare models by")
-                .hint("give --text FILE, --questions FILE or --tasks TASK"));
+                .hint("give --text FILE or --tasks TASK"));
         }
         // A list of sizes reads no weights.
         let model = match job.dry_run {
@@ -53,7 +53,7 @@ impl Inputs {
             false => open_model(&job.model, session)?,
         };
         check_tasks(tasks.iter().map(AsRef::as_ref), &model, &evaluation)?;
-        recovery::check_model(job.recover, &model.loaded.decoder, None)?;
+        recovery::check_model(job.recover.as_deref(), &model.loaded.decoder, None)?;
         sites.of(&model.loaded.decoder)?;
         let has_text = source.is_some()
             || job.recover.is_some()
@@ -95,7 +95,7 @@ impl Inputs {
             tasks: &self.tasks,
             sites: &self.sites,
             plan_of,
-            recovery: recovery::settings_of(job.recover, job.recover_rate, job.seed),
+            recovery: recovery::settings_of(job.recover.as_deref(), job.seed),
             dtype: job.dtype.map_or(self.model.loaded.source.dtype, StoredDType::dtype),
             seed: job.seed,
             fits,
@@ -113,10 +113,10 @@ impl Inputs {
 /// The tasks: those of the built-in model if none is named, and not all of their documents.
 fn evaluation(job: &Compare) -> EvaluationOptions {
     let mut asked = job.evaluation.clone();
-    let is_asked = !asked.tasks.is_empty() || asked.questions.is_some() || asked.text.is_some();
+    let is_asked = !asked.tasks.is_empty() || asked.text.is_some();
     if !is_asked && job.model == POCKET {
         asked.text = Some(POCKET.to_owned());
-        asked.questions = Some(POCKET.to_owned());
+        asked.tasks = vec![POCKET.to_owned()];
     }
     if asked.limit.is_none() && asked.samples.is_none() {
         asked.limit = Some(LIMIT);
@@ -127,7 +127,7 @@ fn evaluation(job: &Compare) -> EvaluationOptions {
 /// Checks what needs no file.
 fn check(job: &Compare) -> Result<(), Failure> {
     check_keeps(&job.keep)?;
-    Ok(recovery::check_settings(job.recover, job.recover_rate)?)
+    Ok(recovery::check_settings(job.recover.as_deref())?)
 }
 
 fn sites(job: &Compare) -> Result<SlotSet, Failure> {

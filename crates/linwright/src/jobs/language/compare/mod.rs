@@ -6,13 +6,15 @@ mod result;
 mod run;
 
 use self::result::{BestOfComparison, CompareCost, CompareResult};
+use crate::jobs::kit::Folding;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
-use crate::jobs::language::calibration::{self, CalibrationOptions};
+use crate::jobs::kit::{
+    Division, Failure, Job, Outcome, OutputPath, Recover, Session, WithOptions, bounds,
+};
+use crate::jobs::language::calibration::{CalibrationOptions, CalibrationText};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
-use crate::jobs::language::judging::Judging;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_report::ReportKind;
 pub(in crate::jobs) use names::standard_candidates;
@@ -20,6 +22,9 @@ pub use names::{CandidateTerm, Candidates};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+
+/// Number of calibration tokens without another one.
+const NUM_TOKENS: usize = 12_000;
 
 /// Every method at every size, with controls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,31 +49,25 @@ pub struct Compare {
     #[serde(flatten)]
     pub slots: SlotOptions,
     /// Then train the replaced or pruned layers of every model, and nothing else, for this many
-    /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
-    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
-    pub recover: Option<u64>,
-    /// Largest step size of --recover [default: 0.001].
-    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
-    #[schemars(range(min = 0.0, max = bounds::RATE))]
-    pub recover_rate: Option<f64>,
+    /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained. `300:rate=0.0003`
+    /// sets the largest step size [default: 0.001].
+    #[schemars(extend("x-value" = "STEPS"))]
+    pub recover: Option<WithOptions<Recover>>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
-    pub calibration: Option<String>,
-    /// Largest number of calibration tokens.
-    #[schemars(range(min = 0, max = bounds::TOKENS))]
-    pub num_tokens: usize,
-    /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2, max = bounds::POSITIONS))]
-    pub seq_len: usize,
+    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 12000] and the
+    /// length of a window [default: 256].
+    #[schemars(extend("x-value" = "TEXT"))]
+    pub calibration: Option<WithOptions<CalibrationText>>,
     /// Seed of random factors and initial parameters, and of calibration text that is drawn.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// What models are scored on; the first ranks. Of each task the first 200 documents, unless
     /// --limit or `samples` of --evaluation is given. With `pocket` its text and questions by
     /// default.
-    #[serde(flatten, with = "Judging")]
+    #[serde(flatten, with = "Folding::<EvaluationOptions>")]
     pub evaluation: EvaluationOptions,
     /// Title of the report.
     pub title: String,
@@ -101,10 +100,7 @@ impl Default for Compare {
             no_controls: false,
             slots: SlotOptions::default(),
             recover: None,
-            recover_rate: None,
             calibration: None,
-            num_tokens: 12_000,
-            seq_len: 256,
             seed: 0,
             evaluation: EvaluationOptions::default(),
             title: "Comparison of methods".to_owned(),
@@ -135,7 +131,7 @@ impl Job for Compare {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(calibration::input_of(self.calibration.as_deref()));
+        inputs.extend(self.calibration.as_ref().and_then(|text| text.input()));
         inputs.extend(self.evaluation.inputs());
         inputs
     }
@@ -148,14 +144,11 @@ impl Job for Compare {
 impl Compare {
     /// What its calibration text is.
     fn calibration_text<'a>(&'a self, evaluation: &'a EvaluationOptions) -> CalibrationOptions<'a> {
+        let text = self.calibration.as_deref();
         CalibrationOptions {
-            model: &self.model,
-            dataset: self.calibration.as_deref(),
-            num_tokens: self.num_tokens,
-            seq_len: self.seq_len,
             seed: self.seed,
             dry_run: self.dry_run,
-            evaluation,
+            ..CalibrationOptions::new(text, NUM_TOKENS, &self.model, evaluation)
         }
     }
 }

@@ -4,10 +4,10 @@ mod result;
 mod run;
 
 use self::result::CompositionOfModel;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::Folding;
+use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session};
 use crate::jobs::language::cuts::CutOptions;
-use crate::jobs::language::evaluation::EvaluationOptions;
-use crate::jobs::language::judging::Judging;
+use crate::jobs::language::judging::ChoiceOptions;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
@@ -29,20 +29,13 @@ pub struct Compose {
     #[serde(flatten)]
     pub cut: CutOptions,
     /// The task.
-    #[serde(flatten, with = "Judging")]
-    pub evaluation: EvaluationOptions,
+    #[serde(flatten, with = "Folding::<ChoiceOptions>")]
+    pub evaluation: ChoiceOptions,
     /// Visit weights in the order of this sweep, best first: its `result.json` [default: the order
     /// of the options].
     #[schemars(extend("x-value" = "FILE"))]
     #[schemars(extend("x-path" = true))]
     pub sweep: Option<PathBuf>,
-    /// Metric by which models are compared [default: the first of the task].
-    pub metric: Option<String>,
-    /// Shuffle the items with this seed before they are split into validation and test [default:
-    /// the order of the file].
-    #[schemars(extend("x-value" = "SEED"))]
-    #[schemars(range(min = 0, max = bounds::SEED))]
-    pub shuffle: Option<u64>,
     /// Directory of the run [default: runs/compose- and its fingerprint].
     #[schemars(extend("x-short" = "o"))]
     pub output: Option<OutputPath>,

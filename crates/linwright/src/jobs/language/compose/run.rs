@@ -23,7 +23,8 @@ const SWEEP_BYTES: u64 = 1 << 28;
 pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let grid = grid(&job.slots, &job.cut)?;
     let order = job.sweep.as_deref().map(order_of).transpose()?;
-    let opened = Opened::new(&job.model, &job.evaluation, Items::Fifth(job.shuffle), session)?;
+    let opened =
+        Opened::new(&job.model, &job.evaluation, Items::Fifth(job.evaluation.shuffle), session)?;
     let known = places(&grid, &opened.model.loaded.decoder)?;
     check_once(&known, &opened.model.loaded.decoder)?;
     if job.dry_run {
@@ -35,10 +36,10 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
     if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {
         return Err(Failure::usage("the sweep does not cover all weights of this grid").hint(
-            "give the same --roles, --sites, --ignore, --part and --layers as to the sweep",
+            "give the same --roles, --sites, --ignore, --layers and part of --intervention as to the sweep",
         ));
     }
-    let work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
+    let work = opened.work(&job.evaluation, job.evaluation.metric.as_deref(), &store)?;
     let fingerprint = fingerprint(&work, &grid, order.as_deref());
     let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
     let output = job.output.as_deref().map_or_else(own, Path::to_owned);

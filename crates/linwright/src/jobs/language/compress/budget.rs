@@ -25,31 +25,48 @@ use linwright_run::{Fingerprint, Monitor, Shard, Store};
 use serde::{Deserialize, Serialize};
 
 /// The share with the layers that it counts, checked before any work.
-pub(super) fn resolved(job: &Compress, share: f64) -> Result<Budget, JobError> {
-    if !(share > 0.0 && share < 1.0) {
-        return Err(JobError::new(format!("--budget {share}: expected a share between 0 and 1")));
+pub(super) fn resolved(job: &Compress) -> Result<Budget, JobError> {
+    let given = [("heal", job.heal.is_some()), ("offload", job.offload)];
+    if let Some((flag, _)) = given.iter().find(|(_, given)| *given) {
+        return Err(JobError::new(format!(
+            "--{flag} goes with one method, --method best tries several"
+        )));
     }
-    let is_divided = match job.allocate {
+    let share = job.size().and_then(|size| size.keep()).ok_or_else(|| {
+        JobError::new("--method best needs a share of parameters").hint("give --keep SHARE")
+    })?;
+    if !(share > 0.0 && share < 1.0) {
+        return Err(JobError::new(format!("--keep {share}: expected a share between 0 and 1")));
+    }
+    let given = job.allocate.as_deref();
+    let is_divided = match given.map(|given| given.allocator) {
         Some(Allocator::Spectrum) => {
             return Err(JobError::new(
-                "--budget compares losses, which --allocate spectrum does not measure",
+                "--method best compares losses, which --allocate spectrum does not measure",
             )
             .hint("give --allocate sensitivity or uniform, or leave it out"));
         }
         Some(Allocator::Uniform) => false,
         Some(Allocator::Sensitivity) | None => true,
     };
-    Ok(Budget { share, slots: job.slots.set()?, is_divided, align: job.align })
+    Ok(Budget {
+        share,
+        slots: job.slots.set()?,
+        is_divided,
+        align: given.and_then(|given| given.align),
+    })
 }
 
 /// Refuses before any work a model that has no loss of the next token, or is larger than memory.
 pub(super) fn check_model(model: &Transformer, is_offloaded: bool) -> Result<(), Failure> {
     let reason = match (model.config().is_causal(), is_offloaded) {
         (true, false) => return Ok(()),
-        (false, _) => "the model is an encoder, and --budget chooses by the loss of the next token",
-        (true, true) => "the weights stay in files, and --budget tries models held in memory",
+        (false, _) => {
+            "the model is an encoder, and --method best chooses by the loss of the next token"
+        }
+        (true, true) => "the weights stay in files, and --method best tries models held in memory",
     };
-    Err(Failure::usage(reason).hint("give --method and --keep instead"))
+    Err(Failure::usage(reason).hint("give another --method"))
 }
 
 /// What was tried within a budget, and what won.
@@ -191,7 +208,7 @@ impl Spending<'_> {
                     self.budget.share,
                     reasons.unwrap_or("none was tried")
                 ))
-                .hint("give a larger --budget"))
+                .hint("give a larger --keep"))
             }
         }
     }

@@ -105,7 +105,7 @@ impl Peak {
                 );
                 Err(Failure::new(FailureKind::Resources, reason).hint(
                     "give --offload, which keeps one layer in memory, or fewer tokens by \
-                     --batch-size and --num-tokens",
+                     batch_size of --evaluation and num_tokens of --calibration",
                 ))
             }
             _ => Ok(()),

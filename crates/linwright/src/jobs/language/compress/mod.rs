@@ -14,18 +14,19 @@ mod spec;
 pub(in crate::jobs) mod summary;
 
 use self::result::{BudgetPlanned, CompressCost, CompressResult, PruneCost};
+use crate::jobs::kit::Folding;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::sizes::{SizeText, size_of};
 use crate::jobs::kit::{
-    ByteSize, Division, Failure, Job, JobError, Outcome, OutputPath, Session, bounds,
+    ByteSize, Division, Failure, Job, JobError, Outcome, OutputPath, Recover, Session, WithOptions,
+    bounds,
 };
-use crate::jobs::language::calibration::{self, CalibrationOptions};
+use crate::jobs::language::allocating::Allocate;
+use crate::jobs::language::calibration::{self, CalibrationOptions, CalibrationText};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
-use crate::jobs::language::judging::Judging;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::Size;
-use linwright_compress::allocate::Allocator;
 use linwright_report::ReportKind;
 pub(in crate::jobs) use names::Way;
 pub use names::{Heal, MethodTerm, Methods, StoredDType};
@@ -44,8 +45,11 @@ pub struct Compress {
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Method of replacement with its options: `asvd`, `low_rank:fit=trained,epochs=16`, a kind of
-    /// operator (`monarch:blocks=8`), or `auto` for the best of several in each layer. `linwright
-    /// ls methods` lists them, `linwright ls methods NAME` options of one [default: low_rank].
+    /// operator (`monarch:blocks=8`), `auto` for the best of several in each layer, or `best` for
+    /// the best of several in all: closed forms, kinds of operators and pruning are tried at the
+    /// share --keep, the best with ranks also divided over the layers, and validation windows of the
+    /// calibration text choose. `linwright ls methods` lists them, `linwright ls methods NAME`
+    /// options of one [default: low_rank].
     #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
     pub method: Option<MethodTerm>,
     /// Share of parameters kept in the targeted layers. A method may only have some sizes: the
@@ -53,14 +57,6 @@ pub struct Compress {
     #[schemars(extend("x-value" = "SHARE", "x-conflicts" = ["rank", "size"]))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
-    /// Share of parameters kept in the targeted layers by the best method: closed forms, kinds of
-    /// operators and pruning are tried, the best with ranks also divided over the layers, and
-    /// validation windows of the calibration text choose. Figures are those of --text and --tasks.
-    #[schemars(extend("x-value" = "SHARE", "x-conflicts" = [
-        "method", "keep", "rank", "size", "plan", "heal", "offload"
-    ]))]
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub budget: Option<f64>,
     /// Rank of the factors, for methods that have one.
     #[schemars(extend("x-value" = "R", "x-conflicts" = ["size"]))]
     #[schemars(range(min = 0, max = bounds::FEATURES))]
@@ -72,21 +68,19 @@ pub struct Compress {
     #[schemars(with = "Option<SizeText>", extend("x-value" = "UNIT=N"))]
     pub size: Option<SizeText>,
     /// How the parameters are divided over the layers: the same share for each, by the singular
-    /// values of the weights, or by the loss that an edit of each layer costs on calibration text
-    /// [default: uniform; sensitivity with --method auto].
-    #[schemars(with = "Option<Names<Allocator>>")]
-    pub allocate: Option<Allocator>,
-    /// Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer has
-    /// a side of at most 512].
-    #[schemars(range(min = 1, max = bounds::FEATURES))]
-    pub align: Option<usize>,
+    /// values of the weights, or by the loss that an edit of each layer costs on calibration text:
+    /// `uniform`, `spectrum` or `sensitivity` [default: uniform; sensitivity with --method auto].
+    /// `sensitivity:align=16` makes divided ranks multiples of 16, `uniform:align=16` the sizes of
+    /// pruned layers [default: 8, or 1 if a layer has a side of at most 512].
+    #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
+    pub allocate: Option<WithOptions<Allocate>>,
     /// Linear layers to replace.
     #[serde(flatten)]
     pub slots: SlotOptions,
     /// Replace what this plan says instead: a JSON or YAML file that gives sites their method and
     /// size.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = [
-        "method", "keep", "rank", "size", "allocate", "align", "layers", "roles", "sites",
+        "method", "keep", "rank", "size", "allocate", "layers", "roles", "sites",
         "ignore", "heal", "seed"
     ]))]
     pub plan: Option<PathBuf>,
@@ -96,25 +90,19 @@ pub struct Compress {
     pub heal: Option<Heal>,
     /// Then train the replaced layers, and nothing else, for this many steps of Adam on the loss of
     /// the next token over the calibration text. Its validation windows choose the best step;
-    /// without a lower loss there the training is thrown away.
-    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
-    pub recover: Option<u64>,
-    /// Largest step size of --recover [default: 0.001].
-    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
-    #[schemars(range(min = 0.0, max = bounds::RATE))]
-    pub recover_rate: Option<f64>,
+    /// without a lower loss there the training is thrown away. `300:rate=0.0003` sets the largest step
+    /// size [default: 0.001].
+    #[schemars(extend("x-value" = "STEPS"))]
+    pub recover: Option<WithOptions<Recover>>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
     /// laser and svd need none.
-    pub calibration: Option<String>,
-    /// Largest number of calibration tokens.
-    #[schemars(range(min = 0, max = bounds::TOKENS))]
-    pub num_tokens: usize,
-    /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2, max = bounds::POSITIONS))]
-    pub seq_len: usize,
+    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 40000] and the
+    /// length of a window [default: 256].
+    #[schemars(extend("x-value" = "TEXT"))]
+    pub calibration: Option<WithOptions<CalibrationText>>,
     /// Seed of random initial parameters, and of calibration text that is drawn.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
@@ -123,7 +111,7 @@ pub struct Compress {
     pub offload: bool,
     /// Evaluation before and after, if any task is given; `bos` applies to calibration documents
     /// as well.
-    #[serde(flatten, with = "Judging")]
+    #[serde(flatten, with = "Folding::<EvaluationOptions>")]
     pub evaluation: EvaluationOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
@@ -151,19 +139,14 @@ impl Default for Compress {
             model: String::new(),
             method: None,
             keep: None,
-            budget: None,
             rank: None,
             size: None,
             allocate: None,
-            align: None,
             slots: SlotOptions::default(),
             plan: None,
             heal: None,
             recover: None,
-            recover_rate: None,
             calibration: None,
-            num_tokens: 40_000,
-            seq_len: 256,
             seed: 0,
             offload: false,
             evaluation: EvaluationOptions::default(),
@@ -195,7 +178,7 @@ impl Job for Compress {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(calibration::input_of(self.calibration.as_deref()));
+        inputs.extend(self.calibration.as_ref().and_then(|text| text.input()));
         inputs.extend(self.plan.clone());
         inputs.extend(self.evaluation.inputs());
         inputs
@@ -218,14 +201,11 @@ impl Compress {
 
     /// What its calibration text is.
     pub(in crate::jobs) fn calibration_text(&self) -> CalibrationOptions<'_> {
+        let text = self.calibration.as_deref();
         CalibrationOptions {
-            model: &self.model,
-            dataset: self.calibration.as_deref(),
-            num_tokens: self.num_tokens,
-            seq_len: self.seq_len,
             seed: self.seed,
             dry_run: self.dry_run,
-            evaluation: &self.evaluation,
+            ..CalibrationOptions::new(text, calibration::NUM_TOKENS, &self.model, &self.evaluation)
         }
     }
 

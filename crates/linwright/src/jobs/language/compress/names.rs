@@ -14,6 +14,9 @@ use std::sync::LazyLock;
 /// The choice of a method for each layer.
 const AUTO: &str = "auto";
 
+/// The choice of one method for all layers.
+const BEST: &str = "best";
+
 /// The method that an operator is fitted by.
 const STRUCTURED: &str = "structured";
 
@@ -21,7 +24,7 @@ const STRUCTURED: &str = "structured";
 const EPOCHS: u32 = 8;
 
 /// Methods: those of the registry, ways of structured pruning, kinds of operators, each of which
-/// stands for `structured` with this operator, and `auto`.
+/// stands for `structured` with this operator, `auto` and `best`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Methods;
 
@@ -36,6 +39,8 @@ static METHODS: LazyLock<Catalogue> = LazyLock::new(|| {
     entries.extend(kinds().into_iter().map(of_kind));
     let help = "for each layer the method and size that cost least loss";
     entries.push(Entry::new(AUTO, help));
+    let help = "the one of several methods that costs least loss at this share, with sizes";
+    entries.push(Entry::new(BEST, help));
     Catalogue::new("method", entries)
 });
 
@@ -56,6 +61,8 @@ pub(in crate::jobs) enum Way {
     Pruning,
     /// Each layer gets what costs least loss.
     Auto,
+    /// All layers get what costs least loss.
+    Best,
 }
 
 impl MethodTerm {
@@ -63,6 +70,7 @@ impl MethodTerm {
     pub(in crate::jobs) fn way(&self) -> Way {
         match self.name() {
             AUTO => Way::Auto,
+            BEST => Way::Best,
             name if PruneSpec::IDS.contains(&name) => Way::Pruning,
             _ => Way::Slots,
         }

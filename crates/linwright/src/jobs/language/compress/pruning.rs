@@ -3,6 +3,7 @@
 use super::Compress;
 use super::spec::What;
 use crate::jobs::kit::JobError;
+use linwright_compress::allocate::Allocator;
 use linwright_lm::prune::{Cut, PruneSpec};
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ pub(super) fn resolved(job: &Compress) -> Result<What, JobError> {
     let others = [
         ("size", job.size.is_some() && keep.is_none()),
         ("rank", job.rank.is_some()),
-        ("allocate", job.allocate.is_some()),
+        ("allocate", job.allocate.as_ref().is_some_and(|own| own.allocator != Allocator::Uniform)),
         ("roles", !slots.roles.is_empty()),
         ("sites", !slots.sites.is_empty()),
         ("ignore", !slots.ignore.is_empty()),
@@ -29,7 +30,7 @@ pub(super) fn resolved(job: &Compress) -> Result<What, JobError> {
             method.name()
         ))
         .hint(format!(
-            "give --keep, --layers and --align; `linwright ls methods {}` lists the options of the \
+            "give --keep, --layers and --allocate uniform:align=N; `linwright ls methods {}` lists the options of the \
              method",
             method.name()
         )));
@@ -40,7 +41,8 @@ pub(super) fn resolved(job: &Compress) -> Result<What, JobError> {
     }
     let spec: PruneSpec = serde_json::from_value(Value::Object(method.options()))
         .map_err(|error| JobError::new(format!("--method {}: {error}", method.0)))?;
-    let cut = Cut { keep: keep.unwrap_or(1.0), align: job.align, layers: slots.layers()? };
+    let align = job.allocate.as_ref().and_then(|own| own.align);
+    let cut = Cut { keep: keep.unwrap_or(1.0), align, layers: slots.layers()? };
     spec.check().map_err(|reason| JobError::new(format!("{} {reason}", spec.id())))?;
     Ok(What::Pruning(spec, cut))
 }

@@ -2,7 +2,7 @@
 
 use super::Compress;
 use crate::jobs::kit::outcome::text;
-use crate::jobs::kit::{Failure, JobError, Session};
+use crate::jobs::kit::{Failure, JobError, Recover, Session};
 use crate::jobs::language::offload::Offload;
 use linwright_compress::Estimate;
 use linwright_compress::pipeline::{Context, Edited};
@@ -13,39 +13,35 @@ use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
 use serde_json::json;
 
-/// Step size without --recover-rate: of 0.0003, 0.001 and 0.003 the best on held-out text after
+/// Step size without `rate`: of 0.0003, 0.001 and 0.003 the best on held-out text after
 /// `linwright compress pocket --keep 0.4 --recover 100 --text pocket`.
 const RATE: f64 = 1e-3;
 
 /// The wanted recovery, checked before any work.
 pub(super) fn resolved(job: &Compress) -> Result<Option<Recovery>, JobError> {
-    check_settings(job.recover, job.recover_rate)?;
+    check_settings(job.recover.as_deref())?;
     match job.offload && job.recover.is_some() {
         true => Err(JobError::new(
             "--recover passes through all layers at once, which --offload keeps in files",
         )
         .hint("leave out one of them")),
-        false => Ok(settings_of(job.recover, job.recover_rate, job.seed)),
+        false => Ok(settings_of(job.recover.as_deref(), job.seed)),
     }
 }
 
 /// Checks the settings of a recovery before any work.
-pub(in crate::jobs) fn check_settings(
-    steps: Option<u64>,
-    rate: Option<f64>,
-) -> Result<(), JobError> {
-    match (settings_of(steps, rate, 0), rate) {
-        (Some(settings), _) => {
+pub(in crate::jobs) fn check_settings(wanted: Option<&Recover>) -> Result<(), JobError> {
+    match settings_of(wanted, 0) {
+        Some(settings) => {
             settings.check().map_err(|reason| JobError::new(format!("recovery: {reason}")))
         }
-        (None, Some(_)) => Err(JobError::new("--recover-rate goes with --recover")),
-        (None, None) => Ok(()),
+        None => Ok(()),
     }
 }
 
 /// Refuses before any work a model that has no loss of the next token, or is larger than memory.
 pub(in crate::jobs) fn check_model(
-    wanted: Option<u64>,
+    wanted: Option<&Recover>,
     model: &Transformer,
     offload: Option<&Offload>,
 ) -> Result<(), Failure> {
@@ -68,13 +64,12 @@ pub(in crate::jobs) fn check_model(
 }
 
 /// A recovery of some steps, if any.
-pub(in crate::jobs) fn settings_of(
-    steps: Option<u64>,
-    rate: Option<f64>,
-    seed: u64,
-) -> Option<Recovery> {
-    let rate = rate.unwrap_or(RATE);
-    steps.map(|steps| Recovery { steps, rate, seed })
+pub(in crate::jobs) fn settings_of(wanted: Option<&Recover>, seed: u64) -> Option<Recovery> {
+    let settings = |wanted: &Recover| {
+        let rate = wanted.rate.unwrap_or(RATE);
+        Recovery { steps: wanted.steps, rate, seed }
+    };
+    wanted.map(settings)
 }
 
 /// Trains the replaced operators, if that is wanted.
@@ -132,7 +127,7 @@ pub(super) fn block(report: &RecoveryReport) -> Block {
         ),
         false => format!(
             "recovery: thrown away, since none of {steps} steps with rate {rate} lowered the \
-             held-out loss of {loss_before:.4} nats/token; try a smaller --recover-rate or more text",
+             held-out loss of {loss_before:.4} nats/token; try a smaller rate (--recover STEPS:rate=RATE) or more text",
         ),
     };
     let judged = format!(

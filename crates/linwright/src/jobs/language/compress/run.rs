@@ -7,7 +7,7 @@ use super::memory::{Means, Peak};
 use super::result::{CompressResult, Summary};
 use super::spec::{Spec, What};
 use super::summary;
-use super::{Compress, StoredDType, recovery};
+use super::{Compress, StoredDType, Way, recovery};
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::verb::AnyJob;
 use crate::jobs::kit::{ByteSize, Failure, Outcome, Session, outputs, room, store};
@@ -58,7 +58,7 @@ pub(in crate::jobs) fn run(
     let loaded = &model.loaded;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
     check_model(&spec, &loaded.decoder, offload.is_some())?;
-    recovery::check_model(job.recover, &loaded.decoder, offload.as_ref())?;
+    recovery::check_model(job.recover.as_deref(), &loaded.decoder, offload.as_ref())?;
     if let What::Budget(_) = spec.what {
         budget::check_model(&loaded.decoder, offload.is_some())?;
     }
@@ -102,13 +102,14 @@ pub(in crate::jobs) fn run(
 
 /// Refuses a model whose weights alone take more memory than is allowed, before they are read.
 fn check_weights(job: &Compress) -> Result<(), Failure> {
-    match (job.max_memory, job.budget) {
+    let is_best = job.method.as_ref().is_some_and(|method| method.way() == Way::Best);
+    match (job.max_memory, is_best) {
         (None, _) => Ok(()),
-        (Some(_), Some(_)) => {
-            Err(Failure::usage("--max-memory: the models of --budget are not known before")
+        (Some(_), true) => {
+            Err(Failure::usage("--max-memory: the models of --method best are not known before")
                 .hint("compress by one of them, with the limit"))
         }
-        (Some(ByteSize(allowed)), None) => {
+        (Some(ByteSize(allowed)), false) => {
             room::check_weights(Path::new(&job.model), Precision::Auto, allowed)
         }
     }
@@ -138,7 +139,7 @@ fn dry_run(
 /// Refuses, before any work, what the members of a team would all do.
 fn check_team(spec: &Spec, session: &Session<'_>) -> Result<(), Failure> {
     let undivided = [
-        ("--budget", matches!(spec.what, What::Budget(_))),
+        ("--method best", matches!(spec.what, What::Budget(_))),
         ("--recover", spec.recovery.is_some()),
         ("pruning", matches!(spec.what, What::Pruning(..))),
     ];
@@ -173,7 +174,7 @@ fn few_tokens(plan: &Plan, model: &Transformer, windows: &Windows) -> Option<Str
     (tokens < enough).then(|| {
         format!(
             "note: {tokens} calibration tokens are few for layers of {inputs} inputs; {enough} or \
-             more (--num-tokens, with as long a --calibration) make a better model"
+             more (num_tokens of --calibration, with as long a text) make a better model"
         )
     })
 }

@@ -89,11 +89,11 @@ impl Spec {
     pub(super) fn of(job: &Compress) -> Result<Self, JobError> {
         let recovery = recovery::resolved(job)?;
         let way = job.method.as_ref().map(|method| method.way());
-        let what = match (job.budget, &job.plan, way) {
-            (Some(share), ..) => What::Budget(budget::resolved(job, share)?),
-            (None, Some(path), _) => What::Plan(read_plan_file(path)?),
-            (None, None, Some(Way::Pruning)) => pruning::resolved(job)?,
-            (None, None, Some(Way::Slots | Way::Auto) | None) => What::Slots(Slots::of(job)?),
+        let what = match (&job.plan, way) {
+            (Some(path), _) => What::Plan(read_plan_file(path)?),
+            (None, Some(Way::Best)) => What::Budget(budget::resolved(job)?),
+            (None, Some(Way::Pruning)) => pruning::resolved(job)?,
+            (None, Some(Way::Slots | Way::Auto) | None) => What::Slots(Slots::of(job)?),
         };
         Ok(Self { what, recovery, seed: job.seed })
     }
@@ -150,9 +150,11 @@ impl Slots {
 impl Division {
     fn of(job: &Compress, is_auto: bool) -> Result<Self, JobError> {
         let standard = if is_auto { Allocator::Sensitivity } else { Allocator::Uniform };
-        let allocator = job.allocate.unwrap_or(standard);
+        let given = job.allocate.as_deref();
+        let allocator = given.map_or(standard, |given| given.allocator);
+        let align = given.and_then(|given| given.align);
         let share = || match job.size().and_then(|size| size.keep()) {
-            Some(keep) => Ok(Share { keep, align: job.align }),
+            Some(keep) => Ok(Share { keep, align }),
             None => Err(JobError::new(format!(
                 "--allocate {} divides a share of parameters",
                 allocator.name()
@@ -164,9 +166,9 @@ impl Division {
                 Err(JobError::new("--method auto divides the parameters by sensitivity")
                     .hint("leave out --allocate uniform"))
             }
-            (Allocator::Uniform, false) if job.align.is_some() => {
-                Err(JobError::new("--align goes with --allocate spectrum or sensitivity"))
-            }
+            (Allocator::Uniform, false) if align.is_some() => Err(JobError::new(
+                "align goes with --allocate spectrum or sensitivity, or with pruning",
+            )),
             (Allocator::Uniform, false) => Ok(Self::Uniform),
             (Allocator::Spectrum, true) => {
                 Err(JobError::new("singular values do not tell which method is best in a layer")

@@ -153,7 +153,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     let fitted_to: Vec<&Path> = job.overlap_with.iter().map(PathBuf::as_path).collect();
     job.evaluation.check_text_field(&fitted_to)?;
     if let Some(ByteSize(allowed)) = job.max_memory {
-        let named = [&job.evaluation.text, &job.evaluation.questions].into_iter().flatten();
+        let named = job.evaluation.text.iter();
         let named = named.chain(&job.evaluation.more_texts).map(Path::new);
         let data = job.evaluation.data.iter().map(|data| data.path.as_path());
         let texts = named.chain(data).chain(fitted_to.iter().copied());

@@ -4,6 +4,7 @@ mod result;
 mod run;
 
 use self::result::LaserResult;
+use crate::jobs::kit::Folding;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{
     Failure, Job, JobError, Outcome, OutputPath, Session, SizeText, bounds, parse_layers,
@@ -11,7 +12,6 @@ use crate::jobs::kit::{
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
-use crate::jobs::language::judging::Judging;
 use crate::jobs::language::plan_file::read_plan_file;
 use crate::jobs::language::slots::SlotOptions;
 use linwright_compress::intervention::Lname;
@@ -41,7 +41,7 @@ pub struct Laser {
     #[serde(flatten)]
     pub slots: SlotOptions,
     /// Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
-    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "layers", "roles", "sites", "ignore", "part"]))]
+    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "layers", "roles", "sites", "ignore", "intervention"]))]
     #[schemars(extend("x-path" = true))]
     pub plan: Option<PathBuf>,
     /// Rate of reduction as in the paper, as for --size rate=RATE.
@@ -52,7 +52,7 @@ pub struct Laser {
     #[serde(flatten)]
     pub cut: CutOptions,
     /// Evaluation before and after, if any task is given.
-    #[serde(flatten, with = "Judging")]
+    #[serde(flatten, with = "Folding::<EvaluationOptions>")]
     pub evaluation: EvaluationOptions,
     /// Output directory for the model.
     #[schemars(extend("x-short" = "o"))]
@@ -91,7 +91,7 @@ impl Laser {
     fn weights(&self) -> Result<SlotSet, JobError> {
         let mut sites = self.slots.set_of_cuts()?;
         if self.lname.is_empty() {
-            self.slots.check_named(&self.cut.part)?;
+            self.slots.check_named(&self.cut.intervention.part)?;
         }
         sites.lnames.extend(&self.lname);
         if let Some(text) = self.lnum.as_deref().filter(|text| *text != "-1") {

@@ -7,9 +7,9 @@ pub(in crate::jobs) use run::spectra;
 
 use self::result::PlanResult;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, WithOptions};
+use crate::jobs::language::allocating::AllocateWeights;
 use crate::jobs::language::slots::SlotOptions;
-use linwright_compress::allocate::Allocator;
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,13 +27,11 @@ pub struct PlanSizes {
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub keep: Vec<f64>,
-    /// How the parameters are divided over the layers: by their singular values, or the same share
-    /// for each.
-    #[schemars(with = "Names<PlanAllocators>")]
-    pub allocate: Allocator,
-    /// Ranks are multiples of this number [default: 8, or 1 if a layer has a side of at most 512].
-    #[schemars(range(min = 1, max = bounds::FEATURES))]
-    pub align: Option<usize>,
+    /// How the parameters are divided over the layers: by their singular values (`spectrum`), or the
+    /// same share for each (`uniform`). `spectrum:align=16` makes ranks multiples of 16 [default: 8,
+    /// or 1 if a layer has a side of at most 512].
+    #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
+    pub allocate: WithOptions<AllocateWeights>,
     /// Method that the plans name: one with ranks.
     #[schemars(with = "Names<RankedMethods>")]
     pub method: String,
@@ -58,8 +56,7 @@ impl Default for PlanSizes {
         Self {
             model: String::new(),
             keep: vec![0.9, 0.8, 0.7, 0.6, 0.5],
-            allocate: Allocator::Spectrum,
-            align: None,
+            allocate: WithOptions::default(),
             method: "low_rank".to_owned(),
             slots: SlotOptions::default(),
             output: None,
@@ -67,17 +64,6 @@ impl Default for PlanSizes {
             cache: None,
             no_cache: false,
         }
-    }
-}
-
-/// Allocators that need no text.
-struct PlanAllocators;
-
-impl crate::jobs::kit::named::NameList for PlanAllocators {
-    fn names() -> Vec<crate::jobs::kit::Name> {
-        [Allocator::Spectrum, Allocator::Uniform]
-            .map(|one| crate::jobs::kit::Name::new(one.name()))
-            .into()
     }
 }
 

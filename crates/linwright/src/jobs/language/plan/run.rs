@@ -41,14 +41,15 @@ pub(super) fn run(job: &PlanSizes, session: &mut Session<'_>) -> Result<Outcome,
     let spectra = spectra(&model, &replaced, &store, session)?;
     let of_spectra = began.elapsed().as_secs_f64();
     session.tell_damage(&store);
-    let align = job.align.unwrap_or_else(|| standard_alignment(spectra.iter().map(|s| s.shape)));
+    let align =
+        job.allocate.align.unwrap_or_else(|| standard_alignment(spectra.iter().map(|s| s.shape)));
     let began = Instant::now();
     let choices = by_spectrum(&spectra, &method, align)
         .map_err(|error| Failure::general(error.to_string()))?;
     let planned = job
         .keep
         .iter()
-        .map(|keep| planned(&choices, *keep, job.allocate))
+        .map(|keep| planned(&choices, *keep, job.allocate.allocator))
         .collect::<Result<Vec<_>, Failure>>()?;
     let of_plans = began.elapsed().as_secs_f64();
     session.finish();

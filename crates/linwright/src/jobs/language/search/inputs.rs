@@ -10,9 +10,6 @@ use linwright_evaluate::Task;
 use linwright_lm::search::{Splits, Target, TextWindows, linears, part};
 use linwright_ops::SiteId;
 
-/// First linear layer that the published code visits.
-const PUBLISHED_START: usize = 28;
-
 /// The model of a search, what it visits, and the documents that decide.
 pub(super) struct Inputs<'a> {
     pub(super) model: OpenModel,
@@ -42,9 +39,10 @@ impl<'a> Inputs<'a> {
         let model = open_model(&job.model, session)?;
         check_tasks([task.as_ref()], &model, &job.evaluation)?;
         let sites = sites(job, &model)?;
+        let shuffle = job.evaluation.shuffle.unwrap_or(Splits::SEED);
         let documents = match &job.evaluation.text {
             Some(text) => text_documents(text, job, &model, session)?,
-            None => Documents::Task(splits(task.as_ref(), job.shuffle)?),
+            None => Documents::Task(splits(task.as_ref(), shuffle)?),
         };
         Ok(Self { model, sites, task, documents, source })
     }
@@ -56,8 +54,8 @@ impl<'a> Inputs<'a> {
                 task: self.task.as_ref(),
                 splits,
                 delta: job.delta,
-                metric: job.metric.as_deref(),
-                compat: job.compat,
+                metric: job.evaluation.metric.as_deref(),
+                compat: job.evaluation.compat,
             },
             Documents::Text { search, test } => Target::Text { search, test, growth: job.growth },
         }
@@ -87,9 +85,9 @@ impl<'a> Inputs<'a> {
 /// Checks what needs no file.
 fn check(job: &Search) -> Result<(), Failure> {
     let asked = &job.evaluation;
-    if asked.text.is_some() && (asked.questions.is_some() || !asked.tasks.is_empty()) {
+    if asked.text.is_some() && !asked.tasks.is_empty() {
         return Err(Failure::usage("a search is by a text or by a task, not by both")
-            .hint("give --text, or --questions or --tasks"));
+            .hint("give --text or --tasks"));
     }
     if !job.delta.is_finite() {
         return Err(Failure::usage(format!("--delta {} is no number", job.delta)));
@@ -108,7 +106,7 @@ fn check(job: &Search) -> Result<(), Failure> {
 fn sites(job: &Search, model: &OpenModel) -> Result<Vec<SiteId>, Failure> {
     let decoder = &model.loaded.decoder;
     let chosen = job.slots.set_of_cuts()?.of(decoder)?;
-    let start = job.start.unwrap_or(if job.compat { PUBLISHED_START } else { 0 });
+    let start = job.start.unwrap_or(0);
     let all = linears(decoder);
     let visited = all.iter().skip(start).map(|slot| slot.id().clone());
     let sites: Vec<SiteId> = visited.filter(|site| chosen.contains(site)).collect();

@@ -5,15 +5,15 @@ mod result;
 mod run;
 
 use self::result::SearchResult;
+use crate::jobs::kit::Folding;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
-use crate::jobs::language::calibration::{self, CalibrationOptions};
+use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, WithOptions, bounds};
+use crate::jobs::language::calibration::{self, CalibrationOptions, CalibrationText};
 use crate::jobs::language::compress::StoredDType;
-use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
-use crate::jobs::language::judging::Judging;
+use crate::jobs::language::judging::SearchEvaluation;
 use crate::jobs::language::slots::SlotOptions;
-use linwright_lm::search::{MAX_GROWTH, Splits};
+use linwright_lm::search::MAX_GROWTH;
 use linwright_report::ReportKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,37 +44,25 @@ pub struct Search {
     #[schemars(extend("x-hyphen" = true))]
     #[schemars(range(min = -1.0, max = 1.0))]
     pub delta: f64,
-    /// Metric of the task: one that is 1 or 0 for each document [default: acc_norm, else acc].
-    pub metric: Option<String>,
-    /// Seed of the order of the documents, as of Python's `random.Random`; the first fifth of them
-    /// selects, the others test (tasks).
-    #[schemars(extend("x-value" = "SEED"))]
-    #[schemars(range(min = 0, max = bounds::SEED))]
-    pub shuffle: u64,
     /// Growth of the perplexity that is allowed from one linear layer to the next (--text).
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub growth: f64,
-    /// As the published code: visit linear layers from 28 on, and lose the last test document.
-    pub compat: bool,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the documents that select, which is
     /// told.
-    pub calibration: Option<String>,
-    /// Largest number of calibration tokens.
-    #[schemars(range(min = 0, max = bounds::TOKENS))]
-    pub num_tokens: usize,
-    /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2, max = bounds::POSITIONS))]
-    pub seq_len: usize,
+    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 40000] and the
+    /// length of a window [default: 256].
+    #[schemars(extend("x-value" = "TEXT"))]
+    pub calibration: Option<WithOptions<CalibrationText>>,
     /// Seed of calibration text that is drawn.
     #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// The task, or with --text the text, of which the first fifth of the rows selects, in windows
     /// of `window` tokens of --evaluation.
-    #[serde(flatten, with = "Judging")]
-    pub evaluation: EvaluationOptions,
+    #[serde(flatten, with = "Folding::<SearchEvaluation>")]
+    pub evaluation: SearchEvaluation,
     /// Follow the published steps without shortcuts: slower, same decisions.
     pub no_share: bool,
     /// Title of the report.
@@ -103,15 +91,10 @@ impl Default for Search {
             start: None,
             ranks: Vec::new(),
             delta: 0.0,
-            metric: None,
-            shuffle: Splits::SEED,
             growth: MAX_GROWTH,
-            compat: false,
             calibration: None,
-            num_tokens: 40_000,
-            seq_len: 256,
             seed: 0,
-            evaluation: EvaluationOptions::default(),
+            evaluation: SearchEvaluation::default(),
             no_share: false,
             title: "Search of ranks".to_owned(),
             output: OutputPath::default(),
@@ -127,7 +110,7 @@ impl Job for Search {
     const VERB: &str = "search";
     const ABOUT: &str = "Give each linear layer the smallest rank that a task or a text allows, \
         from the last layer down, and save the model.\n\n\
-        A rank is accepted if the accuracy on the search documents stays (--questions, --tasks), or \
+        A rank is accepted if the accuracy on the search documents stays (--tasks), or \
         if the perplexity of the search text stays below a bound (--text). Figures are on the other \
         documents. `linwright compress --plan DIR/plan.json` fits the same ranks again. Run the same \
         command again to resume.";
@@ -137,7 +120,7 @@ impl Job for Search {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(calibration::input_of(self.calibration.as_deref()));
+        inputs.extend(self.calibration.as_ref().and_then(|text| text.input()));
         inputs.extend(self.evaluation.inputs());
         inputs
     }
@@ -150,14 +133,11 @@ impl Job for Search {
 impl Search {
     /// What its calibration text is.
     fn calibration_text(&self) -> CalibrationOptions<'_> {
+        let text = self.calibration.as_deref();
         CalibrationOptions {
-            model: &self.model,
-            dataset: self.calibration.as_deref(),
-            num_tokens: self.num_tokens,
-            seq_len: self.seq_len,
             seed: self.seed,
             dry_run: self.dry_run,
-            evaluation: &self.evaluation,
+            ..CalibrationOptions::new(text, calibration::NUM_TOKENS, &self.model, &self.evaluation)
         }
     }
 }

@@ -158,7 +158,7 @@ fn dry_run(
     match &inputs.documents {
         Documents::Task(splits) => {
             let search = part(inputs.task.as_ref(), &splits.documents(0..splits.search))?;
-            let test = part(inputs.task.as_ref(), &splits.test(job.compat))?;
+            let test = part(inputs.task.as_ref(), &splits.test(job.evaluation.compat))?;
             let tasks: [(&dyn Task, u64); 2] =
                 [(search.as_ref(), 1 + layers * (ranks + 1)), (test.as_ref(), 2)];
             cost(&tasks, model, asked, session)

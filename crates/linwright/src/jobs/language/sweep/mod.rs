@@ -4,10 +4,10 @@ mod result;
 pub(crate) mod run;
 
 use self::result::SweepOfModel;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::kit::Folding;
+use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session};
 use crate::jobs::language::cuts::CutOptions;
-use crate::jobs::language::evaluation::EvaluationOptions;
-use crate::jobs::language::judging::Judging;
+use crate::jobs::language::judging::ChoiceOptions;
 use crate::jobs::language::slots::SlotOptions;
 use crate::jobs::language::tasks::EvaluationCost;
 use linwright_report::ReportKind;
@@ -32,15 +32,8 @@ pub struct Sweep {
     #[serde(flatten)]
     pub cut: CutOptions,
     /// The task.
-    #[serde(flatten, with = "Judging")]
-    pub evaluation: EvaluationOptions,
-    /// Metric by which cells are compared [default: the first of the task].
-    pub metric: Option<String>,
-    /// Shuffle the items with this seed before they are split into validation and test [default:
-    /// the order of the file].
-    #[schemars(extend("x-value" = "SEED"))]
-    #[schemars(range(min = 0, max = bounds::SEED))]
-    pub shuffle: Option<u64>,
+    #[serde(flatten, with = "Folding::<ChoiceOptions>")]
+    pub evaluation: ChoiceOptions,
     /// Evaluate cells on all items, and test none: for the costs of all cells, not for the best.
     pub no_split: bool,
     /// Evaluate each cell separately: slower, same results.
@@ -60,9 +53,7 @@ impl Default for Sweep {
             model: String::new(),
             slots: SlotOptions::default(),
             cut: CutOptions::default(),
-            evaluation: EvaluationOptions::default(),
-            metric: None,
-            shuffle: None,
+            evaluation: ChoiceOptions::default(),
             no_split: false,
             no_share: false,
             title: "Sweep".to_owned(),

@@ -95,14 +95,14 @@ impl Opened {
 
 /// The grid that options describe.
 pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failure> {
-    slots.check_named(&cut.part)?;
+    slots.check_named(&cut.intervention.part)?;
     let sizes = cut.sizes()?;
     Ok(Grid {
         lnames: slots.lnames(),
         roles: slots.single_roles(),
         patterns: slots.sites.clone(),
         ignore: slots.ignore.clone(),
-        parts: cut.part.clone(),
+        parts: cut.intervention.part.clone(),
         layers: slots.layers()?,
         together: slots.all_at_once(),
         method: cut.method(),
@@ -113,11 +113,11 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
 
 /// The items that choose the best cell.
 fn items(job: &Sweep) -> Result<Items, Failure> {
-    match (job.no_split, job.shuffle) {
+    match (job.no_split, job.evaluation.shuffle) {
         (false, shuffle) => Ok(Items::Fifth(shuffle)),
         (true, None) => Ok(Items::All),
         (true, Some(_)) => {
-            Err(Failure::usage("--no-split leaves nothing to --shuffle").hint("give one of them"))
+            Err(Failure::usage("--no-split leaves nothing to shuffle").hint("give one of them"))
         }
     }
 }
@@ -166,7 +166,7 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
     let opened = Opened::new(&job.model, &job.evaluation, items(job)?, session)?;
     let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     places(&grid, &opened.model.loaded.decoder)?;
-    let mut work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
+    let mut work = opened.work(&job.evaluation, job.evaluation.metric.as_deref(), &store)?;
     work.shares = !job.no_share;
     work.run.shard = session.shard();
     let fingerprint = work.fingerprint(&grid);

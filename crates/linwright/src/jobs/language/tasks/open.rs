@@ -1,14 +1,14 @@
 //! Opens the evaluation tasks of a command through the registry.
 
 use super::selection;
-use crate::jobs::kit::source::{OpenModel, data_file, text_file};
+use crate::jobs::kit::source::{OpenModel, POCKET, data_file, text_file};
 use crate::jobs::kit::{Failure, Session};
-use crate::jobs::language::evaluation::EvaluationOptions;
+use crate::jobs::language::evaluation::{EvaluationOptions, QUESTIONS};
 use linwright_data::sets::Sets;
 use linwright_evaluate::{
-    AnsweredTask, ChatPrompts, EvaluationError, HarnessOptions, LaserOptions, OpenOptions,
-    OpenTasks, Parts, RegistryError, Task, TaskOption, TaskOptions, TaskRequest, TextPerplexity,
-    answered_tasks,
+    AnsweredTask, ChatPrompts, DataFile, EvaluationError, HarnessOptions, LaserOptions,
+    OpenOptions, OpenTasks, Parts, RegistryError, Task, TaskOption, TaskOptions, TaskRequest,
+    TextPerplexity, answered_tasks,
 };
 use linwright_files::hub;
 use linwright_model::tokenizer::chat::{ChatOptions, Date};
@@ -43,7 +43,7 @@ pub(crate) fn open_tasks_if_any(
         return Err(Failure::usage("this command does not support --apply-chat-template")
             .hint("save the model with -o and compare both with `linwright eval`"));
     }
-    let is_asked = !args.tasks.is_empty() || args.questions.is_some() || args.text.is_some();
+    let is_asked = !args.tasks.is_empty() || args.text.is_some();
     if !is_asked {
         return Ok(Vec::new());
     }
@@ -158,13 +158,14 @@ fn divisible(
         return Err(Failure::usage("this command reads one text, and --more-texts names others"));
     }
     let mut requests = requests(args, session)?;
-    if args.questions.is_some() && args.text.is_none() && args.tasks.is_empty() {
+    let is_of_questions = |task: &String| [QUESTIONS, POCKET].contains(&task.as_str());
+    if args.text.is_none() && args.tasks.len() == 1 && args.tasks.iter().all(is_of_questions) {
         requests.truncate(1);
     }
     Ok(requests)
 }
 
-/// The tasks of `--text`, `--questions` and `--tasks`, in this order.
+/// The tasks of `--text` and `--tasks`, in this order.
 fn requests(
     args: &EvaluationOptions,
     session: &mut Session<'_>,
@@ -175,12 +176,33 @@ fn requests(
         let (path, field) = text_file(text, STORIES, field, session)?;
         requests.push(TaskRequest::text(path, field.map(str::to_owned)));
     }
-    if let Some(questions) = &args.questions {
-        let path = data_file(questions, "facts.jsonl", session)?;
+    for task in &args.tasks {
+        let file = match task.as_str() {
+            QUESTIONS => questions(args)?,
+            POCKET => POCKET,
+            name => {
+                requests.push(TaskRequest::named(name));
+                continue;
+            }
+        };
+        let path = data_file(file, "facts.jsonl", session)?;
         requests.extend(TaskRequest::questions(&path, args.limit)?);
     }
-    requests.extend(args.tasks.iter().map(|name| TaskRequest::named(name)));
     Ok(requests)
+}
+
+/// The file of the task `questions`.
+fn questions(args: &EvaluationOptions) -> Result<&str, Failure> {
+    let mut files = args.data.iter().filter(|data| data.task == QUESTIONS);
+    let missing = || Failure::usage("--tasks questions reads one file");
+    let hint =
+        "give --data questions=FILE.jsonl, or --tasks pocket for those of the built-in model";
+    match (files.next(), files.next()) {
+        (Some(data), None) if data.split.is_none() => {
+            data.path.to_str().ok_or_else(|| missing().hint("its name has to be UTF-8"))
+        }
+        _ => Err(missing().hint(hint)),
+    }
 }
 
 /// Calls `open` with the options of tasks, and data sets by name.
@@ -228,7 +250,11 @@ fn with_options<R>(
         whole_texts,
         ..LaserOptions::default()
     };
-    open(&OpenOptions::new(args.data.clone(), text, harness, laser))
+    // Questions are read by their file, as requests name it.
+    let is_asked = args.tasks.iter().any(|task| task == QUESTIONS);
+    let is_of_others = |data: &&DataFile| !(is_asked && data.task == QUESTIONS);
+    let data = args.data.iter().filter(is_of_others).cloned().collect();
+    open(&OpenOptions::new(data, text, harness, laser))
 }
 
 /// The chat template that formats prompts.

@@ -7,7 +7,8 @@ mod run;
 
 use self::result::{CompressionPlanned, PotentialCompressed};
 use crate::jobs::kit::{
-    Failure, Folding, Job, Outcome, OutputPath, Session, SizeText, TermOf, bounds,
+    Failure, Folding, Job, Outcome, OutputPath, Recover, Session, SizeText, TermOf, WithOptions,
+    bounds,
 };
 use crate::jobs::molecule::labels::LabelOptions;
 use linwright_report::ReportKind;
@@ -61,12 +62,9 @@ pub struct MoleculeCompress {
     pub num_structures: usize,
     /// Train all parameters of the potential afterwards for this many steps on the energies and
     /// forces of --calibration, of which a twentieth is held out to choose the best step.
-    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
-    pub recover: Option<u64>,
-    /// Largest step size of --recover [default: 0.0003].
-    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
-    #[schemars(range(min = 0.0, max = bounds::RATE))]
-    pub recover_rate: Option<f64>,
+    /// `300:rate=0.001` sets the largest step size [default: 0.0003].
+    #[schemars(extend("x-value" = "STEPS"))]
+    pub recover: Option<WithOptions<Recover>>,
     /// Structures with forces, and energies if available, on which the potential is evaluated
     /// before and after.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
@@ -104,7 +102,6 @@ impl Default for MoleculeCompress {
             calibration: None,
             num_structures: 200,
             recover: None,
-            recover_rate: None,
             test: None,
             units: None,
             labels: LabelOptions::default(),

@@ -2,7 +2,7 @@
 
 use super::MoleculeCompress;
 use crate::jobs::kit::training::{Forward, advised};
-use crate::jobs::kit::{Failure, JobError, Session};
+use crate::jobs::kit::{Failure, JobError, Recover, Session};
 use crate::jobs::molecule::labels::LabelOptions;
 use linwright_molecule::Structure;
 use linwright_molecule::tensornet::TensorNet;
@@ -14,7 +14,7 @@ use linwright_train::{OptimizerSettings, Rules, Schedule, TrainSettings, train};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Step size without --recover-rate: a third of that from random weights.
+/// Step size without `rate`: a third of that from random weights.
 const RATE: f64 = 3e-4;
 /// Share of the structures that is held out.
 const VALIDATION: f64 = 0.05;
@@ -63,10 +63,12 @@ pub(super) fn check(job: &MoleculeCompress) -> Result<(), JobError> {
         return Err(JobError::new("--keys: no energies and forces are read")
             .hint("they go with --test FILE.xyz or --recover STEPS"));
     }
-    match job.recover_rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
-        Some(rate) => Err(JobError::new(format!(
-            "--recover-rate {rate}: expected a finite number above zero"
-        ))),
+    let rate = job.recover.as_ref().and_then(|recover| recover.rate);
+    match rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
+        Some(rate) => Err(JobError::of(
+            "recover",
+            format!("rate is {rate}, expected a finite number above zero"),
+        )),
         None => Ok(()),
     }
 }
@@ -93,7 +95,7 @@ pub(super) fn check_labels(path: &Path, all: &[Structure]) -> Result<(), Failure
 /// structures that are held out, which may be the ones before the training.
 pub(super) fn recover(
     job: &MoleculeCompress,
-    steps: u64,
+    wanted: &Recover,
     all: &[Structure],
     network: &mut TensorNet,
     session: &mut Session<'_>,
@@ -109,7 +111,7 @@ pub(super) fn recover(
     let plan = TrainingPlan { energy_weight, force_weight, loss, batch: BATCH, key };
     session.step(&format!("training on {} structures", grouped(training.len() as u64)));
     let mut problem = TensorNetTraining::new(network, &training, &validation, plan)?;
-    let rate = job.recover_rate.unwrap_or(RATE);
+    let (steps, rate) = (wanted.steps, wanted.rate.unwrap_or(RATE));
     let settings = TrainSettings {
         name: "recovery".into(),
         steps,

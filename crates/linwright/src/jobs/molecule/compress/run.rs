@@ -57,10 +57,10 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
     let context = Context { fit_to, ..Context::new(&potential.hash) };
     let mut edited = apply(&potential.network, examples, &plan, &context, session)?;
     let replaced = data.scores(&potential, &edited.network, session)?;
-    let recovery = match job.recover {
-        Some(steps) => {
+    let recovery = match job.recover.as_deref() {
+        Some(wanted) => {
             let labelled = &data.labelled;
-            Some(recovery::recover(job, steps, labelled, &mut edited.network, session)?)
+            Some(recovery::recover(job, wanted, labelled, &mut edited.network, session)?)
         }
         None => None,
     };

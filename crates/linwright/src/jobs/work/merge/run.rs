@@ -40,7 +40,7 @@ pub(super) fn run(job: &Merge, session: &mut Session<'_>) -> Result<Outcome, Fai
             .hint("give their directories, or --fill to compute what they would have done"));
     }
     let again = read(first, job, session)?;
-    session.read_from(directories);
+    session.read_from(directories.clone());
     session.record(first.job.clone(), None);
     again.run(session)
 }
