@@ -315,6 +315,11 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         let error = err(&w, &format!("{base} {args}"), 2);
         assert!(error.contains(expected), "{args}: {error}");
     }
+}
+
+#[test]
+fn sweeps_and_compositions_that_make_no_sense_are_refused() {
+    let w = workshop(20);
     for (args, expected) in [
         ("sweep model --roles fc_in --size rate=9", "0 evaluation tasks, expected one"),
         (

@@ -67,9 +67,9 @@ impl Terms for Cut {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CutOptions {
-    /// What is removed, with how it is computed: `rank-reduction`, `bottom-k`, `random-k`, `dropout`,
-    /// `zero` or `vendi`, such as `vendi:quality` or `rank-reduction:part=key`. `linwright ls
-    /// intervention` lists the keys.
+    /// What is removed, with how it is computed: `rank-reduction`, `bottom-k`, `random-k`,
+    /// `dropout`, `zero` or `vendi`, such as `vendi:quality` or `rank-reduction:part=key`.
+    /// `linwright ls intervention` lists the keys.
     #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
     pub intervention: WithOptions<Cut>,
     /// Share of the parameters to keep.

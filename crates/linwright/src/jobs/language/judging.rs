@@ -31,8 +31,8 @@ pub struct ChoiceOptions {
     /// The evaluation.
     #[serde(flatten)]
     pub evaluation: EvaluationOptions,
-    /// Metric by which models are compared (sweep, compose, search) [default: the first of the task;
-    /// in search acc_norm, else acc, and it must be 1 or 0 for each document].
+    /// Metric by which models are compared (sweep, compose, search) [default: the first of the
+    /// task; in search acc_norm, else acc, and it must be 1 or 0 for each document].
     pub metric: Option<String>,
     /// Seed that shuffles the items before they are split into validation and test (sweep, compose,
     /// search) [default: the order of the file; in search 42, as of Python's `random.Random`].

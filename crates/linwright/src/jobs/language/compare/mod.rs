@@ -49,16 +49,16 @@ pub struct Compare {
     #[serde(flatten)]
     pub slots: SlotOptions,
     /// Then train the replaced or pruned layers of every model, and nothing else, for this many
-    /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained. `300:rate=0.0003`
-    /// sets the largest step size [default: 0.001].
+    /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
+    /// `300:rate=0.0003` sets the largest step size [default: 0.001].
     #[schemars(extend("x-value" = "STEPS"))]
     pub recover: Option<WithOptions<Recover>>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
-    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 12000] and the
-    /// length of a window [default: 256].
+    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 12000] and
+    /// the length of a window [default: 256].
     #[schemars(extend("x-value" = "TEXT"))]
     pub calibration: Option<WithOptions<CalibrationText>>,
     /// Seed of random factors and initial parameters, and of calibration text that is drawn.

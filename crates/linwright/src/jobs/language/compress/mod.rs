@@ -47,8 +47,8 @@ pub struct Compress {
     /// Method of replacement with its options: `asvd`, `low_rank:fit=trained,epochs=16`, a kind of
     /// operator (`monarch:blocks=8`), `auto` for the best of several in each layer, or `best` for
     /// the best of several in all: closed forms, kinds of operators and pruning are tried at the
-    /// share --keep, the best with ranks also divided over the layers, and validation windows of the
-    /// calibration text choose. `linwright ls methods` lists them, `linwright ls methods NAME`
+    /// share --keep, the best with ranks also divided over the layers, and validation windows of
+    /// the calibration text choose. `linwright ls methods` lists them, `linwright ls methods NAME`
     /// options of one [default: low_rank].
     #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
     pub method: Option<MethodTerm>,
@@ -90,17 +90,16 @@ pub struct Compress {
     pub heal: Option<Heal>,
     /// Then train the replaced layers, and nothing else, for this many steps of Adam on the loss of
     /// the next token over the calibration text. Its validation windows choose the best step;
-    /// without a lower loss there the training is thrown away. `300:rate=0.0003` sets the largest step
-    /// size [default: 0.001].
+    /// without a lower loss there the training is thrown away. `300:rate=0.0003` sets the largest
+    /// step size [default: 0.001].
     #[schemars(extend("x-value" = "STEPS"))]
     pub recover: Option<WithOptions<Recover>>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
-    /// laser and svd need none.
-    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 40000] and the
-    /// length of a window [default: 256].
+    /// laser and svd need none. `FILE:num_tokens=4096,seq_len=128` sets the largest number of
+    /// tokens [default: 40000] and the length of a window [default: 256].
     #[schemars(extend("x-value" = "TEXT"))]
     pub calibration: Option<WithOptions<CalibrationText>>,
     /// Seed of random initial parameters, and of calibration text that is drawn.

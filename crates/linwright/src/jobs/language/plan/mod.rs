@@ -27,9 +27,9 @@ pub struct PlanSizes {
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub keep: Vec<f64>,
-    /// How the parameters are divided over the layers: by their singular values (`spectrum`), or the
-    /// same share for each (`uniform`). `spectrum:align=16` makes ranks multiples of 16 [default: 8,
-    /// or 1 if a layer has a side of at most 512].
+    /// How the parameters are divided over the layers: by their singular values (`spectrum`), or
+    /// the same share for each (`uniform`). `spectrum:align=16` makes ranks multiples of 16
+    /// [default: 8, or 1 if a layer has a side of at most 512].
     #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
     pub allocate: WithOptions<AllocateWeights>,
     /// Method that the plans name: one with ranks.

@@ -51,9 +51,8 @@ pub struct Search {
     /// the documents of a task with their correct answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
     /// that the model writes itself. It should not overlap with the documents that select, which is
-    /// told.
-    /// `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 40000] and the
-    /// length of a window [default: 256].
+    /// told. `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens [default: 40000]
+    /// and the length of a window [default: 256].
     #[schemars(extend("x-value" = "TEXT"))]
     pub calibration: Option<WithOptions<CalibrationText>>,
     /// Seed of calibration text that is drawn.
