@@ -15,6 +15,24 @@ fn perplexity(w: &Workshop, model: &str) -> f64 {
 }
 
 #[test]
+fn a_directory_has_no_name_of_a_file_and_other_runtimes_are_named() {
+    let w = Workshop::new();
+    let compress = "compress model --method svd --keep 0.5 --calibration calibration.jsonl:num_tokens=300,seq_len=16";
+    for command in [compress, "export model --form gguf", "laser model --roles fc_in --size rate=9"]
+    {
+        w.fails(
+            &format!("{command} -o small.gguf"),
+            2,
+            &["small.gguf would be a directory", "gguf"],
+        );
+    }
+    let said = w.run(&format!("{compress} -o small")).stderr;
+    assert!(said.contains("form factored") && said.contains("llama.cpp: no"), "{said}");
+    let said = w.run("export model --form dense -o plain").stderr;
+    assert!(!said.contains("llama.cpp"), "{said}");
+}
+
+#[test]
 fn auto_says_in_one_line_what_it_chose_and_the_model_is_the_same() {
     let w = Workshop::new();
     let shown = w.ok("export model --output dense");

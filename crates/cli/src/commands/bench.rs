@@ -104,7 +104,7 @@ struct OperatorsArgs {
 /// too; on Linux the peak resident set of the process is reported.
 #[derive(Debug, Args)]
 struct ModelArgs {
-    /// A checkpoint directory, or `pocket` for the built-in model.
+    /// A checkpoint directory, a `.gguf` file, or `pocket` for the built-in model.
     model: String,
     /// Length of the sequence in tokens [default: 512, or as many as leave room for the new
     /// tokens].

@@ -15,7 +15,7 @@ use std::io::{BufRead, IsTerminal};
 /// Chat with a model that has a chat template: each line of standard input is one message.
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// A checkpoint directory, or `owner/name[@revision]` on the hub.
+    /// A checkpoint directory, a `.gguf` file, or `owner/name[@revision]` on the hub.
     model: String,
     /// System prompt: the first message, with the role `system`.
     #[arg(long)]

@@ -102,7 +102,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
 /// Names and descriptions of all tasks.
 pub(crate) fn tasks() -> impl Iterator<Item = (&'static str, &'static str)> {
     let questions = [
-        ("questions", "multiple choice and completions of a file: --data questions=FILE.jsonl"),
+        ("questions", "multiple choice and completions of a file, --data questions=FILE.jsonl: question, choices, answer from 0"),
         ("pocket", "questions of the built-in model"),
     ];
     entries().map(|task| (task.name(), task.summary())).chain(questions)

@@ -62,8 +62,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// are equally likely to that precision may swap ranks.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
+    /// A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
+    /// `owner/name[@revision]` on the hub.
     model: String,
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1")]

@@ -16,6 +16,11 @@ pub fn directory(
     inputs: &[PathBuf],
     session: &Session<'_>,
 ) -> Result<(), Failure> {
+    if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
+        return Err(Failure::usage(format!("{} would be a directory", path.display())).hint(
+            "give another name; `linwright export DIR --form gguf -o OUT` makes a file for llama.cpp of it",
+        ));
+    }
     check_place(path, inputs, session)?;
     Ok(check_directory(path, force)?)
 }

@@ -7,7 +7,9 @@ use crate::jobs::kit::source::{OpenModel, Place};
 use crate::jobs::kit::{Failure, Session};
 use crate::jobs::language::form::SavedForm;
 use linwright_model::checkpoint::SHARD_BYTES;
-use linwright_model::checkpoint::export::{Card, ExportOptions, Exported, choose, export};
+use linwright_model::checkpoint::export::{
+    Card, ExportOptions, Exported, choose, export, loads_in,
+};
 use linwright_model::{Stored, StoredError, Transformer};
 use linwright_report::AnyReport;
 use linwright_run::Monitor;
@@ -71,6 +73,9 @@ impl Saving<'_> {
         session.detail(|| format!("form {}: {}", choice.form.name(), choice.reason));
         for warning in &done.warnings {
             session.note(&format!("note: {warning}"));
+        }
+        if let Some(line) = loads_in(choice.form, edited) {
+            session.note(&format!("note: {line}"));
         }
         Ok(done)
     }

@@ -288,6 +288,16 @@ fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]
     }
 }
 
+/// What other runtimes say to a form, in one line; none for a form of ordinary weights, which those
+/// load that know the model type.
+#[must_use]
+pub fn loads_in(form: ExportForm, model: &Transformer) -> Option<String> {
+    let is_special = matches!(form, ExportForm::Blocks | ExportForm::Factored | ExportForm::Native);
+    let line = |[runtime, loads, _]: [&str; 3]| format!("{runtime}: {loads}");
+    let lines = || compatibility(form, model).into_iter().map(line).collect::<Vec<_>>();
+    is_special.then(|| format!("form {}; {}", form.name(), lines().join("; ")))
+}
+
 fn runtimes(form: ExportForm, model: &Transformer) -> String {
     let mut text = String::from("## Compatibility\n\n| runtime | loads | source |\n");
     text.push_str("| --- | --- | --- |\n| Linwright | yes | read back when it was written |\n");

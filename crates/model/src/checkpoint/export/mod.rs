@@ -27,7 +27,7 @@ pub mod lora;
 mod sizes;
 mod widths;
 
-pub use card::{Card, Sizes};
+pub use card::{Card, Sizes, loads_in};
 pub use error::ExportError;
 pub use widths::{BLOCKS_FILE, BLOCKS_MODELLING, layers_may_differ};
 

@@ -30,8 +30,8 @@ const NUM_TOKENS: usize = 12_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Compare {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
+    /// A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
+    /// `owner/name[@revision]` on the hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Shares of parameters kept in the targeted layers.

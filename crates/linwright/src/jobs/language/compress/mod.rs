@@ -40,8 +40,8 @@ pub(in crate::jobs) use summary::site_blocks;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Compress {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
+    /// A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
+    /// `owner/name[@revision]` on the hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Method of replacement with its options: `asvd`, `low_rank:fit=trained,epochs=16`, a kind of

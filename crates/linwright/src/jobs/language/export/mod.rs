@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Export {
-    /// A checkpoint directory, or `pocket` for the built-in model.
+    /// A checkpoint directory, a `.gguf` file, or `pocket` for the built-in model.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Output directory.

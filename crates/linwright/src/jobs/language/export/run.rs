@@ -10,7 +10,7 @@ use crate::jobs::language::form::SavedForm;
 use crate::jobs::language::saving::record;
 use linwright_files::TOKENIZER_FILES;
 use linwright_model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
-use linwright_model::checkpoint::export::{Card, ExportForm, ExportOptions, export};
+use linwright_model::checkpoint::export::{Card, ExportForm, ExportOptions, export, loads_in};
 use linwright_model::checkpoint::{Adapted, LoadedModel, SHARD_BYTES, merge_adapter};
 use linwright_run::{Monitor, input};
 use linwright_tensor::dtype::DType;
@@ -70,6 +70,9 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
             let done = export(&model.loaded.decoder, &model.loaded.source, &options, &job.output)?;
             for warning in &done.warnings {
                 session.note(&format!("note: {warning}"));
+            }
+            if let Some(line) = loads_in(done.choice.form, &model.loaded.decoder) {
+                session.note(&format!("note: {line}"));
             }
             session.finish();
             Ok(Outcome::of(ExportResult::of(output, &done)))

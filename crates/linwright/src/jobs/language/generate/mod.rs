@@ -24,8 +24,8 @@ const PROMPT_BYTES: u64 = 1 << 26;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Generate {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
+    /// A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
+    /// `owner/name[@revision]` on the hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// The prompt; may be given more than once.

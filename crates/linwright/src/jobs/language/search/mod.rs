@@ -23,8 +23,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Search {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
+    /// A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
+    /// `owner/name[@revision]` on the hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Weights and layers to visit; all linear layers by default.
