@@ -314,7 +314,13 @@ fn numbers_of_keys(catalogue: &Catalogue, entry: &Entry) -> Vec<String> {
         let bounds = match &key.kind {
             ValueKind::Integer { min, max } => vec![min.to_string(), max.to_string()],
             ValueKind::Number { min, max, .. } => vec![min.to_string(), max.to_string()],
-            _ => Vec::new(),
+            ValueKind::Flag
+            | ValueKind::Named(_)
+            | ValueKind::Integers
+            | ValueKind::Text
+            | ValueKind::Json
+            | ValueKind::Texts
+            | ValueKind::Any => Vec::new(),
         };
         bounds.into_iter().map(|bound| format!("{before}{}={bound}", key.name)).collect::<Vec<_>>()
     };

@@ -61,8 +61,11 @@ macro_rules! jobs {
 /// Jobs that no recipe holds, since they write no file: their command streams what they find.
 pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 
+/// The words of a command, and its options.
+type OptionsOfCommand = (&'static str, fn() -> Vec<Field>);
+
 /// Commands without a job whose options are those of a type, by their words.
-pub static OTHERS: &[(&str, fn() -> Vec<Field>)] = &[("serve", kit::fields::<ServeOptions>)];
+pub static OTHERS: &[OptionsOfCommand] = &[("serve", kit::fields::<ServeOptions>)];
 
 /// A name that schemas have for a catalogue of terms, and the catalogue.
 type NamedCatalogue = (&'static str, fn() -> &'static Catalogue);
