@@ -28,7 +28,7 @@ mod model;
 mod product;
 mod record;
 pub mod report;
-mod run;
+mod rounds;
 #[cfg(test)]
 mod scaling;
 mod subject;
@@ -41,5 +41,5 @@ pub use memory::forward_peak_bytes;
 pub use model::{ModelBench, ModelPlan, time_model};
 pub use product::{ProductCheck, check_product};
 pub use record::{Entry, Machine, OperatorBench, PassTime, Skipped};
-pub use run::{OperatorPlan, Pass, run};
+pub use rounds::{OperatorPlan, Pass, run};
 pub use subject::{Subject, standard};

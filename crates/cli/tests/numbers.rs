@@ -316,6 +316,7 @@ fn numbers_of_keys(catalogue: &Catalogue, entry: &Entry) -> Vec<String> {
             ValueKind::Number { min, max, .. } => vec![min.to_string(), max.to_string()],
             ValueKind::Flag
             | ValueKind::Named(_)
+            | ValueKind::Names(_)
             | ValueKind::Integers
             | ValueKind::Text
             | ValueKind::Json

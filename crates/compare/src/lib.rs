@@ -11,19 +11,19 @@
 
 mod budget;
 mod cell;
+mod cells;
 mod judge;
 mod methods;
 mod quantised;
 pub mod report;
-mod run;
 mod slots;
 
 pub use budget::{HeldOut, Tried, within_budget};
 pub use cell::{Cell, Compared, Dense, Figures, Found, ItemScores, Model, Verdict};
+pub use cells::{Asked, ComparedOf, Pieces, asked, compare};
 pub use judge::{Costs, Judge, JudgeError, Made, Speeds, Way};
 pub use methods::{Options, SlotMethod};
 pub use quantised::Rounding;
-pub use run::{Asked, ComparedOf, Pieces, asked, compare};
 pub use slots::{Slots, nearest, other_share, saving};
 
 /// How far above the share a network still counts as one of it.

@@ -1,7 +1,7 @@
 //! Training checkpoints: parameters, moments, the best parameters and the curve, in one safetensors
 //! file with the digest of its bytes, written under a temporary name and then renamed.
 
-use crate::run::{Best, Curve, State};
+use crate::training::{Best, Curve, State};
 use crate::{Problem, TrainError};
 use linwright_run::{seal, state};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};

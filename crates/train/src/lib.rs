@@ -8,15 +8,15 @@ mod checkpoint;
 mod error;
 mod lbfgs;
 mod optimizer;
-mod run;
 mod schedule;
+mod training;
 
 pub use checkpoint::Checkpoint;
 pub use error::TrainError;
 pub use lbfgs::{LbfgsSettings, Minimum, lbfgs};
 pub use optimizer::{Optimizer, OptimizerKind, OptimizerSettings};
-pub use run::{
+pub use schedule::{Plateau, Schedule};
+pub use training::{
     Buffer, Control, Curve, CurvePoint, Gradient, Outcome, Problem, Progress, Rules, Slice,
     TrainSettings, is_in_step, train,
 };
-pub use schedule::{Plateau, Schedule};

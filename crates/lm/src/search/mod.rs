@@ -19,16 +19,16 @@ mod documents;
 pub mod perplexity;
 mod ranks;
 pub mod report;
-mod run;
 mod searched;
 mod solution;
 mod splits;
 mod states;
+mod walk;
 
 pub use candidates::{Candidates, FeatureSpace};
 pub use documents::{MetricName, TaskBlocks, TextWindows, part};
 pub use ranks::{MAX_GROWTH, allowed_perplexity, search_ranks};
-pub use run::{Decision, Effort, Figures, Grounds, Target, Work, linears, search};
 pub use searched::{Replacement, Reuse, Searched};
 pub use solution::{Found, Solution};
 pub use splits::Splits;
+pub use walk::{Decision, Effort, Figures, Grounds, Target, Work, linears, search};

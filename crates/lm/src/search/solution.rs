@@ -1,7 +1,7 @@
 //! What a search found.
 
 use super::counts::{Counts, Shapes};
-use super::run::{Decision, Effort, Figures};
+use super::walk::{Decision, Effort, Figures};
 use linwright_compress::Size;
 use linwright_compress::methods::{FeatureMethod, MethodSpec};
 use linwright_compress::plan::{Edit, Plan, SlotSet};

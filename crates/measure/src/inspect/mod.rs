@@ -13,20 +13,20 @@ mod contents;
 mod duplicates;
 mod error;
 mod groups;
+mod inspection;
 mod names;
 mod page;
 mod record;
 pub mod report;
-mod run;
 mod source;
 #[cfg(test)]
 mod tests;
 
 pub use error::InspectError;
+pub use inspection::{Options, run, run_shard};
 pub use linwright_ops::NameFilter;
 pub use names::{layer_of, natural_order, pattern_of};
 pub use record::{
     Duplicates, Group, Inspection, LayerTotals, RowCounts, SpectralMeans, TensorRecord, Totals,
     ValueStatistics, WeightFile,
 };
-pub use run::{Options, run, run_shard};

@@ -1,15 +1,15 @@
 //! What verbs that compare methods on a network share: options, candidates, run and result.
 
+mod cells;
 pub(crate) mod names;
 mod result;
-mod run;
 
 use self::names::SlotCandidates;
 use crate::jobs::kit::{Failure, JobError, TermOf, bounds, parse_layers};
+pub(in crate::jobs) use cells::{Comparing, run, write};
 use linwright_compare::{SlotMethod, Way};
 use linwright_compress::SlotSet;
 pub(in crate::jobs) use result::SlotsCompared;
-pub(in crate::jobs) use run::{Comparing, run, write};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

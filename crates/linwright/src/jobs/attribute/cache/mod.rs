@@ -1,7 +1,7 @@
 //! Compressed gradients of training examples, kept in a store.
 
+mod fill;
 mod result;
-mod run;
 
 use self::result::{CacheFilled, CachePlanned};
 use crate::jobs::attribute::ExampleOptions;
@@ -136,6 +136,6 @@ impl Job for AttributeCache {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        fill::run(self, session)
     }
 }

@@ -3,7 +3,7 @@
 mod removal;
 mod result;
 mod retrain;
-mod run;
+mod retrained;
 
 use self::result::{LdsMeasured, LdsPart, RemovalMeasured};
 use crate::jobs::kit::named::Names;
@@ -106,6 +106,6 @@ impl Job for AttributeLds {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        retrained::run(self, session)
     }
 }

@@ -1,7 +1,7 @@
 //! Rankings by groups of layers.
 
 use super::AttributeScore;
-use super::run::check_sum;
+use super::scoring::check_sum;
 use crate::jobs::attribute::{Opened, Scorer, Subject};
 use crate::jobs::kit::{Failure, Session};
 use linwright_attribute::{Attribution, Top};

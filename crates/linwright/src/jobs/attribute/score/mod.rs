@@ -3,7 +3,7 @@
 mod groups;
 mod pieces;
 mod result;
-mod run;
+mod scoring;
 
 use self::result::ExamplesScored;
 use crate::jobs::attribute::{ExampleOptions, ScoringOptions};
@@ -82,6 +82,6 @@ impl Job for AttributeScore {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        scoring::run(self, session)
     }
 }

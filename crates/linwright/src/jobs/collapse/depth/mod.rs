@@ -2,7 +2,7 @@
 
 mod inputs;
 mod result;
-mod run;
+mod trainings;
 
 use self::result::CollapseOverDepth;
 use crate::jobs::kit::named::Names;
@@ -218,6 +218,6 @@ impl Job for CollapseDepth {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        trainings::run(self, session)
     }
 }

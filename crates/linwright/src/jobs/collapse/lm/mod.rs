@@ -1,8 +1,8 @@
 //! Collapse of a language model, whose classes are the next tokens.
 
 mod contexts;
+mod passes;
 pub(crate) mod result;
-mod run;
 
 use self::result::CollapseOfModel;
 use crate::jobs::collapse::options::CollapseOptions;
@@ -94,6 +94,6 @@ impl Job for CollapseLm {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        passes::run(self, session)
     }
 }

@@ -1,7 +1,7 @@
 //! Collapse of features, or of all layers of a small network.
 
+mod measurement;
 pub(crate) mod result;
-mod run;
 
 use self::result::CollapseMeasured;
 use crate::jobs::collapse::options::CollapseOptions;
@@ -75,6 +75,6 @@ impl Job for CollapseMeasure {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        measurement::run(self, session)
     }
 }

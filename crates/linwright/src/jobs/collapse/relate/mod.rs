@@ -1,7 +1,7 @@
 //! Whether changed layers cost more where their inputs are less collapsed.
 
+mod relation;
 mod result;
-mod run;
 
 use self::result::CollapseRelated;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
@@ -66,11 +66,11 @@ impl Job for CollapseRelate {
     const RESULTS: &'static [ReportKind] = &[ReportKind::of::<CollapseRelated>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
-        let sweeps = self.sweeps.iter().map(|sweep| run::result_of(sweep));
+        let sweeps = self.sweeps.iter().map(|sweep| relation::result_of(sweep));
         self.measured.iter().cloned().chain(sweeps).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        relation::run(self, session)
     }
 }

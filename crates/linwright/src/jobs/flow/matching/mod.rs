@@ -1,7 +1,7 @@
 //! Flow matching: a network of velocities between noise and points.
 
 mod result;
-mod run;
+mod training;
 
 use self::result::VelocitiesTrained;
 use crate::jobs::flow::train::data_file;
@@ -141,6 +141,6 @@ impl Job for FlowMatch {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        training::run(self, session)
     }
 }

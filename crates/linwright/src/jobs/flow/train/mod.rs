@@ -1,9 +1,9 @@
 //! Training of a normalizing flow.
 
 mod result;
-mod run;
+mod training;
 
-pub(in crate::jobs) use run::worst;
+pub(in crate::jobs) use training::worst;
 
 use self::result::{FlowPlanned, FlowTrained};
 use crate::jobs::kit::named::Names;
@@ -204,6 +204,6 @@ impl Job for FlowTrain {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        training::run(self, session)
     }
 }

@@ -1,9 +1,9 @@
 //! Every method at every size on one model.
 
+mod cells;
 mod inputs;
 mod names;
 mod result;
-mod run;
 
 use self::result::{BestOfComparison, CompareCost, CompareResult};
 use crate::jobs::kit::Folding;
@@ -137,7 +137,7 @@ impl Job for Compare {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        cells::run(self, session)
     }
 }
 

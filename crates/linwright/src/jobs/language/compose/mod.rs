@@ -1,7 +1,7 @@
 //! Compositions: cuts of several weights, each kept if the model does not get worse.
 
+mod composition;
 mod result;
-mod run;
 
 use self::result::CompositionOfModel;
 use crate::jobs::kit::Folding;
@@ -60,6 +60,6 @@ impl Job for Compose {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        composition::run(self, session)
     }
 }

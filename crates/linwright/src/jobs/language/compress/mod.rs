@@ -8,8 +8,8 @@ mod names;
 pub(in crate::jobs) mod plan;
 mod pruning;
 pub(in crate::jobs) mod recovery;
+pub(in crate::jobs) mod replacement;
 mod result;
-pub(in crate::jobs) mod run;
 mod spec;
 pub(in crate::jobs) mod summary;
 
@@ -184,7 +184,7 @@ impl Job for Compress {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, self, session)
+        replacement::run(self, self, session)
     }
 }
 

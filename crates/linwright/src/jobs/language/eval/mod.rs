@@ -1,13 +1,13 @@
 //! Evaluation of a model.
 
 mod overlap;
-mod run;
+mod scores;
 
 use crate::jobs::kit::{ByteSize, Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::precision::PrecisionOptions;
-pub(in crate::jobs) use run::{comparison_table, metric_table};
 use schemars::JsonSchema;
+pub(in crate::jobs) use scores::{comparison_table, metric_table};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -75,6 +75,6 @@ impl Job for Eval {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        scores::run(self, session)
     }
 }

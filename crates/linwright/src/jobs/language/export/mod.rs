@@ -1,7 +1,7 @@
 //! Models saved in other forms.
 
+mod forms;
 mod result;
-mod run;
 
 use self::result::{AdapterResult, ExportResult};
 use crate::jobs::kit::named::Names;
@@ -75,6 +75,6 @@ impl Job for Export {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        forms::run(self, session)
     }
 }

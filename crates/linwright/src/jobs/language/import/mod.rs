@@ -1,7 +1,7 @@
 //! Checkpoints of other programs.
 
+mod conversion;
 mod result;
-mod run;
 
 use self::result::ImportResult;
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session};
@@ -44,6 +44,6 @@ impl Job for Import {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        conversion::run(self, session)
     }
 }

@@ -1,6 +1,6 @@
 //! Statistics and spectra of tensors.
 
-mod run;
+mod inspection;
 mod slots;
 
 use crate::jobs::kit::named::Names;
@@ -72,6 +72,6 @@ impl Job for Inspect {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        inspection::run(self, session)
     }
 }

@@ -1,7 +1,7 @@
 //! Cuts of a model as LASER makes them.
 
+mod edit;
 mod result;
-mod run;
 
 use self::result::LaserResult;
 use crate::jobs::kit::Folding;
@@ -82,7 +82,7 @@ impl Job for Laser {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        edit::run(self, session)
     }
 }
 

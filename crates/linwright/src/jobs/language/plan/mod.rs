@@ -1,9 +1,9 @@
 //! Plans from the spectra of weights, without running the model.
 
+mod planning;
 mod result;
-mod run;
 
-pub(in crate::jobs) use run::spectra;
+pub(in crate::jobs) use planning::spectra;
 
 use self::result::PlanResult;
 use crate::jobs::kit::named::Names;
@@ -72,7 +72,7 @@ struct RankedMethods;
 
 impl crate::jobs::kit::named::NameList for RankedMethods {
     fn names() -> Vec<crate::jobs::kit::Name> {
-        run::ranked_methods().into_iter().map(crate::jobs::kit::Name::new).collect()
+        planning::ranked_methods().into_iter().map(crate::jobs::kit::Name::new).collect()
     }
 }
 
@@ -89,6 +89,6 @@ impl Job for PlanSizes {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        planning::run(self, session)
     }
 }

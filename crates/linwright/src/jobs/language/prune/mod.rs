@@ -60,6 +60,6 @@ impl Job for Prune {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        compress::run::run(&self.0, self, session)
+        compress::replacement::run(&self.0, self, session)
     }
 }

@@ -1,8 +1,8 @@
 //! Search of a rank for each linear layer.
 
 mod inputs;
+mod ranks;
 mod result;
-mod run;
 
 use self::result::SearchResult;
 use crate::jobs::kit::Folding;
@@ -125,7 +125,7 @@ impl Job for Search {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        ranks::run(self, session)
     }
 }
 

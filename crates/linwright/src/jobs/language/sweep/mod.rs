@@ -1,7 +1,7 @@
 //! Sweeps: each weight cut to each of several sizes.
 
+pub(crate) mod grid;
 mod result;
-pub(crate) mod run;
 
 use self::result::SweepOfModel;
 use crate::jobs::kit::Folding;
@@ -10,9 +10,9 @@ use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::judging::ChoiceOptions;
 use crate::jobs::language::slots::SlotOptions;
 use crate::jobs::language::tasks::EvaluationCost;
+pub(crate) use grid::left_nothing;
+pub(in crate::jobs) use grid::{Items, Opened, grid};
 use linwright_report::ReportKind;
-pub(crate) use run::left_nothing;
-pub(in crate::jobs) use run::{Items, Opened, grid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -78,6 +78,6 @@ impl Job for Sweep {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        grid::run(self, session)
     }
 }

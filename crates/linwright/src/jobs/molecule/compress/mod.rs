@@ -2,8 +2,8 @@
 
 mod plan;
 mod recovery;
+mod replacement;
 mod result;
-mod run;
 
 use self::result::{CompressionPlanned, PotentialCompressed};
 use crate::jobs::kit::{
@@ -131,6 +131,6 @@ impl Job for MoleculeCompress {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        replacement::run(self, session)
     }
 }

@@ -1,6 +1,6 @@
 //! Molecular dynamics with a potential.
 
-mod run;
+mod simulation;
 
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::named::named;
@@ -129,6 +129,6 @@ impl Job for MoleculeMd {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        simulation::run(self, session)
     }
 }

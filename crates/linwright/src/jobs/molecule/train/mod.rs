@@ -3,7 +3,7 @@
 mod data;
 mod plan;
 mod result;
-mod run;
+mod training;
 
 use self::result::{PotentialPlanned, PotentialTrained};
 use crate::jobs::kit::named::Names;
@@ -287,6 +287,6 @@ impl Job for MoleculeTrain {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        training::run(self, session)
     }
 }

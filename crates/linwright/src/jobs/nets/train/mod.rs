@@ -3,7 +3,7 @@
 mod images;
 mod network;
 mod result;
-mod run;
+mod training;
 
 use self::result::{NetPlanned, NetTrained};
 use crate::jobs::kit::named::Names;
@@ -128,6 +128,6 @@ impl Job for TrainNet {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        training::run(self, session)
     }
 }

@@ -1,6 +1,6 @@
 //! Shards of a job merged into its result.
 
-mod run;
+mod merging;
 
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
@@ -34,6 +34,6 @@ impl Job for Merge {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        merging::run(self, session)
     }
 }

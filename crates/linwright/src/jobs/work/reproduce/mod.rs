@@ -1,8 +1,8 @@
 //! Directories made again from the recipe that they hold.
 
 mod compare;
+mod repetition;
 mod result;
-mod run;
 
 pub(crate) use compare::is_of_result;
 
@@ -42,6 +42,6 @@ impl Job for Reproduce {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        repetition::run(self, session)
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of a matrix by their Vendi score.
 
 mod result;
-mod run;
+mod selection;
 
 use self::result::RowsSelected;
 use crate::jobs::kit::named::Names;
@@ -91,6 +91,6 @@ impl Job for Select {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        selection::run(self, session)
     }
 }
