@@ -26,10 +26,11 @@ pub use comparison::{ComparisonOptions, names::SlotCandidates};
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Folded, Folding, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome,
-    OutputPath, Reader, Recover, Session, SizeText, StatePath, Term, TermOf, Terms, ValueKind,
-    Verb, WithOptions, Written, arguments, beginning, bounds, command, commands_elsewhere, fields,
-    flag_of, inputs, is_full, message_of, option_elsewhere, outputs, parse_layers, plain_value,
-    quoted, read, recipe_of, renamed, schema, source, to_yaml, write_pages,
+    OutputPath, Pairs, Reader, Recover, Session, SizeText, StatePath, Term, TermOf, Terms,
+    ValueKind, Verb, WithOptions, Written, arguments, beginning, bounds, command,
+    commands_elsewhere, fields, flag_of, inputs, is_full, message_of, option_elsewhere, outputs,
+    parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
+    write_pages,
 };
 pub use language::allocating::{Allocate, AllocateWeights};
 pub use language::calibration::CalibrationText;

@@ -40,16 +40,25 @@ pub struct Field {
     pub written: Option<Written>,
     /// Whether a value may begin with a hyphen.
     pub takes_hyphens: bool,
-    /// Whether a map with one entry is its text: `{keep: 0.8}` is `keep=0.8`.
-    pub takes_pairs: bool,
-    /// Whether a text is one value of a list, whatever commas it has.
-    pub is_whole: bool,
+    /// What a map is, in place of texts.
+    pub pairs: Pairs,
     /// Keys of options that cannot be given with it.
     pub conflicts: Vec<String>,
     /// Keys of options that must be given with it.
     pub requires: Vec<String>,
     /// A value to try it with, where not every value of the type is one.
     pub example: Option<Value>,
+}
+
+/// What a map is as the value of an option of texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairs {
+    /// Nothing.
+    None,
+    /// A map with one entry is a text, `{keep: 0.8}` is `keep=0.8`, and commas divide texts.
+    Divided,
+    /// Each entry is a text, `{a: b.jsonl}` is `a=b.jsonl`, whatever commas it has.
+    Whole,
 }
 
 /// Type of a value.
@@ -173,8 +182,11 @@ impl Field {
             is_path: holds("x-path"),
             written: text(WRITTEN).and_then(|name| Written::named(&name)),
             takes_hyphens: holds("x-hyphen"),
-            takes_pairs: holds_pairs,
-            is_whole: holds("x-whole"),
+            pairs: match (holds_pairs, holds("x-whole")) {
+                (false, _) => Pairs::None,
+                (true, false) => Pairs::Divided,
+                (true, true) => Pairs::Whole,
+            },
             conflicts: list("x-conflicts"),
             requires: list("x-requires"),
             example: items

@@ -42,7 +42,7 @@ pub use elsewhere::{commands_elsewhere, option_elsewhere};
 pub use error::JobError;
 pub use failure::{Failure, FailureKind, is_full, message_of};
 pub(crate) use fields::bound_text;
-pub use fields::{Field, Kind, Name, fields, flag_of, schema};
+pub use fields::{Field, Kind, Name, Pairs, fields, flag_of, schema};
 pub(crate) use folded::catalogue;
 pub use folded::{Folded, Folding};
 pub use help::beginning;

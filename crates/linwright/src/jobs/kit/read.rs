@@ -1,7 +1,7 @@
 //! Jobs from maps of options.
 
 use super::renamed::renamed;
-use super::{Field, JobError, Kind, Options, fields, sizes};
+use super::{Field, JobError, Kind, Options, Pairs, fields, sizes};
 use linwright_run::shown;
 use linwright_run::spelling::nearest_names;
 use serde_json::{Map, Value};
@@ -93,7 +93,7 @@ fn canonical(field: &Field, value: &Value) -> Value {
             let name = spellings.iter().find_map(|text| is_called(text));
             name.map_or_else(|| value.clone(), |name| Value::String(name.name.clone()))
         }
-        (Value::Object(pairs), Kind::Text) if field.takes_pairs && pairs.len() == 1 => {
+        (Value::Object(pairs), Kind::Text) if field.pairs != Pairs::None && pairs.len() == 1 => {
             let pair = |(key, value): (&String, &Value)| match value {
                 Value::String(text) => format!("{key}={text}"),
                 Value::Array(values) => {
@@ -125,15 +125,15 @@ fn canonical(field: &Field, value: &Value) -> Value {
             };
             parts.iter().flat_map(texts).map(|part| one(&part)).collect()
         }
-        _ if field.takes_pairs => {
+        _ if field.pairs != Pairs::None => {
             let texts = |part: &Value| match one(part) {
                 // Each entry of a map is a value.
-                Value::Object(pairs) if field.is_whole => {
+                Value::Object(pairs) if field.pairs == Pairs::Whole => {
                     let pair =
                         |(key, value): (String, Value)| one(&Value::from_iter([(key, value)]));
                     pairs.into_iter().map(pair).collect()
                 }
-                Value::String(text) if field.is_whole => vec![text.into()],
+                Value::String(text) if field.pairs == Pairs::Whole => vec![text.into()],
                 Value::String(text) => sizes::split(&text).map(Value::from).collect(),
                 other => vec![other],
             };

@@ -1,6 +1,6 @@
 //! Jobs as shell commands.
 
-use super::{AnyJob, Verb};
+use super::{AnyJob, Pairs, Verb};
 use serde_json::Value;
 
 /// A job as a shell command: the options that are not their defaults.
@@ -33,7 +33,7 @@ pub fn arguments(job: &dyn AnyJob) -> Vec<String> {
             Some(Value::Bool(_)) => flags.push(format!("--{flag}")),
             Some(Value::Array(list)) => {
                 let list: Vec<String> = list.iter().map(text).collect();
-                let is_one = field.is_delimited || (field.takes_pairs && !field.is_whole);
+                let is_one = field.is_delimited || field.pairs == Pairs::Divided;
                 let list = if is_one { vec![list.join(",")] } else { list };
                 flags.extend(list.iter().map(|value| format!("--{flag}={value}")));
             }

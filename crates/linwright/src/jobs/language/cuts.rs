@@ -64,7 +64,7 @@ impl Terms for Cut {
 }
 
 /// Kind and sizes of an intervention, and how it is computed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CutOptions {
     /// What is removed, with how it is computed: `rank-reduction`, `bottom-k`, `random-k`,
@@ -95,20 +95,6 @@ pub struct CutOptions {
     pub cache: Option<StatePath>,
     /// Neither read nor store decompositions of weights.
     pub no_cache: bool,
-}
-
-impl Default for CutOptions {
-    fn default() -> Self {
-        Self {
-            intervention: WithOptions::default(),
-            keep: Vec::new(),
-            rank: Vec::new(),
-            size: Vec::new(),
-            seed: 0,
-            cache: None,
-            no_cache: false,
-        }
-    }
 }
 
 impl CutOptions {
