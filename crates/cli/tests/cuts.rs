@@ -230,7 +230,7 @@ roles: [fc_in, fc_out]
 size: {rate: [9, 5]}
 no-cache: true
 jobs:
-  - {name: rank-reduction, note: 'published: 50 -> 51.5 %', sweep: {}}
+  - {name: rank-reduction, note: 'published: 50 to 51.5 %', sweep: {}}
   - {name: vendi, sweep: {intervention: vendi}}
 ",
     );
@@ -241,7 +241,7 @@ jobs:
     let json = w.ok_json("run -r r.yaml -o out");
     assert_eq!(json["jobs"]["vendi"]["sweep"]["grid"]["method"]["intervention"], "vendi");
     let page = w.text("out/report.md");
-    assert!(page.contains("published: 50 -> 51.5 %"), "{page}");
+    assert!(page.contains("published: 50 to 51.5 %"), "{page}");
     assert!(w.text("out/rank-reduction/report.html").len() > 100);
     w.ok("run -r r.yaml --shard 0/2 -o part0");
     w.ok("run -r r.yaml --shard 1/2 -o part1");

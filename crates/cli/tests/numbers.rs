@@ -558,7 +558,7 @@ fn what_options_make_together_is_told_in_bytes_before_it_is_made() {
             ["weights", "GB of memory"],
         ),
         (
-            "flow match --data gaussian:toeplitz:1024 --pairs 16777216 -o out",
+            "flow match --data gaussian:toeplitz:1024 --training pairs=16777216 -o out",
             ["16777216 pairs", "GB"],
         ),
         ("bench operators low_rank --dims 1048576", ["1048576 x 1048576 features", "GB"]),

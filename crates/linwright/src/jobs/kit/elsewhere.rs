@@ -5,7 +5,7 @@ use super::flag_of;
 use super::renamed::{key_of, typed};
 
 /// Options of other tools, with those that do the same here: of a command the first that it has.
-const OPTIONS: [(&str, &[&str]); 25] = [
+const OPTIONS: [(&str, &[&str]); 24] = [
     ("--E0s", &["--isolated"]),
     ("--batch-size", &["--training::batch", "--evaluation::batch_size"]),
     ("--ctx-size", &["--evaluation::window", "--window"]),
@@ -16,7 +16,6 @@ const OPTIONS: [(&str, &[&str]); 25] = [
     ("--learning-rate", &["--rate"]),
     ("--lr", &["--rate"]),
     ("--max-steps", &["--steps"]),
-    ("--n-predict", &["--max-new-tokens"]),
     ("--nsamples", &["--calibration::num_tokens"]),
     ("--num-epochs", &["--epochs"]),
     ("--num-samples", &["--calibration::num_tokens", "--limit"]),

@@ -50,6 +50,9 @@ pub struct Field {
     pub example: Option<Value>,
 }
 
+/// Keys of a schema with options that exclude it, and with options that it needs.
+const RELATIONS: [&str; 2] = ["x-conflicts", "x-requires"];
+
 /// What a map is as the value of an option of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairs {
@@ -187,8 +190,8 @@ impl Field {
                 (true, false) => Pairs::Divided,
                 (true, true) => Pairs::Whole,
             },
-            conflicts: list("x-conflicts"),
-            requires: list("x-requires"),
+            conflicts: list(RELATIONS[0]),
+            requires: list(RELATIONS[1]),
             example: items
                 .unwrap_or(schema)
                 .get("examples")
@@ -277,13 +280,23 @@ pub fn schema<J: JsonSchema>() -> Schema {
 /// If an option has a type that no flag can have.
 #[must_use]
 pub fn fields<J: Options>() -> Vec<Field> {
+    fields_that::<J>(&|_| true)
+}
+
+/// The options that exclude others or need them. A group may have options of other kinds, too,
+/// which only its catalogue reads.
+pub(super) fn related_fields<J: Options>() -> Vec<Field> {
+    fields_that::<J>(&|schema| RELATIONS.iter().any(|key| schema.contains_key(*key)))
+}
+
+fn fields_that<J: Options>(is_it: &dyn Fn(&Map<String, Value>) -> bool) -> Vec<Field> {
     let schema = schema::<J>();
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.expect("options have properties");
     let defaults = serde_json::to_value(J::default()).expect("options are plain data");
-    let field = |(key, schema): (&String, &Value)| {
-        let schema = schema.as_object().expect("the schema of an option is an object");
-        Field::of(key, schema, &defaults[key])
-    };
-    properties.iter().map(field).collect()
+    let schemas = properties.iter().map(|(key, schema)| {
+        (key, schema.as_object().expect("the schema of an option is an object"))
+    });
+    let wanted = schemas.filter(|(_, schema)| is_it(schema));
+    wanted.map(|(key, schema)| Field::of(key, schema, &defaults[key])).collect()
 }

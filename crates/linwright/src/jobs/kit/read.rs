@@ -1,7 +1,8 @@
 //! Jobs from maps of options.
 
+use super::fields::related_fields;
 use super::renamed::renamed;
-use super::{Field, JobError, Kind, Options, Pairs, fields, sizes};
+use super::{Field, JobError, Kind, Options, Pairs, fields, schema, sizes};
 use linwright_run::shown;
 use linwright_run::spelling::nearest_names;
 use serde_json::{Map, Value};
@@ -53,11 +54,11 @@ pub(super) fn read_of<J: Options>(
 /// # Errors
 /// [`JobError`] naming both.
 pub(crate) fn check_together<J: Options>(job: &Map<String, Value>) -> Result<(), JobError> {
-    let mut fields = fields::<J>();
-    let known: Vec<String> = fields.iter().map(|field| field.key.clone()).collect();
-    fields.iter_mut().try_for_each(|field| {
+    let schema = schema::<J>();
+    let known = schema.get("properties").and_then(Value::as_object);
+    related_fields::<J>().iter_mut().try_for_each(|field| {
         // An option outside a group is checked where all options are known.
-        field.requires.retain(|key| known.contains(key));
+        field.requires.retain(|key| known.is_some_and(|known| known.contains_key(key)));
         contradiction_of(field, job)
     })
 }

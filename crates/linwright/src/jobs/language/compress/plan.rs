@@ -82,7 +82,7 @@ pub(in crate::jobs) fn method_of(
     let mut options = term.options();
     let operator_of = match options.get("operator") {
         Some(Value::String(kind)) => Some(operator(kind, size)?),
-        None if options.get("method") == Some(&json!("structured")) => {
+        None if options.get("method").and_then(Value::as_str) == Some("structured") => {
             return Err(JobError::new("structured needs an operator").hint(
                 "name the operator itself, --method monarch:blocks=8; `linwright ls operators` \
                  lists the kinds",

@@ -2,6 +2,7 @@
 
 use super::Compress;
 use crate::jobs::kit::outcome::text;
+use crate::jobs::kit::record;
 use crate::jobs::kit::{Failure, JobError, Recover, Session};
 use crate::jobs::language::offload::Offload;
 use linwright_compress::Estimate;
@@ -11,7 +12,7 @@ use linwright_lm::next_tokens;
 use linwright_model::{Transformer, Windows};
 use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
-use serde_json::json;
+use serde::Serialize;
 
 /// Step size without `rate`: of 0.0003, 0.001 and 0.003 the best on held-out text after
 /// `linwright compress pocket --keep 0.4 --recover 100 --text pocket`.
@@ -111,9 +112,16 @@ pub(super) fn estimate_block(estimate: &RecoveryEstimate) -> Block {
 }
 
 /// Points of the training curve, one line of JSON each.
-pub(super) fn curve(report: &RecoveryReport) -> String {
-    let line = |point| format!("{}\n", json!({ "stage": "recovery", "point": point }));
-    report.curve.iter().map(line).collect()
+pub(super) fn curve(report: &RecoveryReport) -> Result<String, Failure> {
+    let stage = "recovery";
+    record::lines(report.curve.iter().map(|point| RecoveryPoint { stage, point }))
+}
+
+/// A point of the training curve of a recovery.
+#[derive(Serialize)]
+struct RecoveryPoint<P> {
+    stage: &'static str,
+    point: P,
 }
 
 /// What the recovery did, for the report.

@@ -8,6 +8,7 @@ use super::result::{CompressResult, Summary};
 use super::spec::{Spec, What};
 use super::summary;
 use super::{Compress, StoredDType, Way, recovery};
+use crate::jobs::kit::record;
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::verb::AnyJob;
 use crate::jobs::kit::{ByteSize, Failure, Outcome, Session, outputs, room, store};
@@ -30,7 +31,7 @@ use linwright_ops::{Examples, SiteId, Sites};
 use linwright_run::team::Team;
 use linwright_run::{Measured, Monitor, Store};
 use linwright_study as study;
-use serde_json::json;
+use serde::Serialize;
 use std::path::Path;
 
 /// Runs a job that was given as `face`, under whose name it is kept and recorded.
@@ -330,7 +331,8 @@ fn fit_and_save(
     );
     let both = [&loaded.decoder, &edited.network];
     let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
-    let curves = curves(&edited) + &recovery.as_ref().map_or_else(String::new, recovery::curve);
+    let of_recovery = recovery.as_ref().map(recovery::curve).transpose()?;
+    let curves = curves(&edited)? + &of_recovery.unwrap_or_default();
     let parameters = study::parameter_counts(&loaded.decoder, &edited);
     let mut result = CompressResult {
         model: model.place.name.clone(),
@@ -358,15 +360,19 @@ fn fit_and_save(
     Ok(result)
 }
 
+/// A point of the training curve of a fit.
+#[derive(Serialize)]
+struct FitPoint<'a, P> {
+    site: &'a SiteId,
+    point: P,
+}
+
 /// Training curves of the fits, one line of JSON for each point.
-fn curves(edited: &Edited<Transformer>) -> String {
-    let mut lines = String::new();
-    for site in &edited.sites {
-        for point in &site.fit.curve {
-            lines += &format!("{}\n", json!({ "site": site.site, "point": point }));
-        }
-    }
-    lines
+fn curves(edited: &Edited<Transformer>) -> Result<String, Failure> {
+    let points = edited.sites.iter().flat_map(|SiteOutcome { site, fit, .. }| {
+        fit.curve.iter().map(move |point| FitPoint { site, point })
+    });
+    record::lines(points)
 }
 
 /// One line about the fit of a site.

@@ -27,7 +27,7 @@ use linwright_run::memory::{peak_resident_bytes, resident_bytes};
 use linwright_run::place::{self, is_result, is_samples};
 use linwright_run::store::Unfinished;
 use linwright_run::{DataSource, JournalError, Monitor};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Results of all tasks, or how far a shard brought them.
@@ -533,7 +533,7 @@ fn samples(folder: &Path, force: bool, results: &[TaskResult]) -> Result<Vec<Ato
     for result in results.iter().filter(|result| !result.samples.is_empty()) {
         let line = |sample: &Sample| {
             let mut record = sample.record.clone();
-            record.insert("linwright".to_owned(), json!(env!("CARGO_PKG_VERSION")));
+            record.insert("linwright".to_owned(), env!("CARGO_PKG_VERSION").into());
             serde_json::to_string(&record)
         };
         let lines: Result<Vec<String>, _> = result.samples.iter().map(line).collect();
