@@ -61,8 +61,10 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
         return match args.what {
             What::Methods => options(Methods::catalogue(), name, shared),
             What::Keys => keys(Some(name), shared),
-            _ => Err(Failure::usage(format!("{name}: only methods and commands have keys to list"))
-                .hint("linwright ls methods NAME, linwright ls keys COMMAND")),
+            _ => {
+                Err(Failure::usage(format!("{name}: only methods and commands have keys to list"))
+                    .hint("linwright ls methods NAME, linwright ls keys COMMAND"))
+            }
         };
     }
     let rows: Vec<(String, String)> = match args.what {
@@ -102,7 +104,11 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
 /// Names and descriptions of all tasks.
 pub(crate) fn tasks() -> impl Iterator<Item = (&'static str, &'static str)> {
     let questions = [
-        ("questions", "multiple choice and completions of a file, --data questions=FILE.jsonl: question, choices, answer from 0"),
+        (
+            "questions",
+            "multiple choice and completions of a file, --data questions=FILE.jsonl: question, \
+             choices, answer from 0",
+        ),
         ("pocket", "questions of the built-in model"),
     ];
     entries().map(|task| (task.name(), task.summary())).chain(questions)
@@ -162,7 +168,12 @@ fn keys_of(verb: &'static Verb) -> Vec<Row> {
         let Kind::Term(catalogue) = field.kind else { continue };
         for entry in catalogue.entries.iter().filter(|_| catalogue.entries.len() <= FEW) {
             let option = format!("--{}", flag_of(&field.key));
-            rows.extend(entry.keys.iter().map(|key| Row { verb, option: option.clone(), entry, key }));
+            rows.extend(entry.keys.iter().map(|key| Row {
+                verb,
+                option: option.clone(),
+                entry,
+                key,
+            }));
         }
     }
     rows

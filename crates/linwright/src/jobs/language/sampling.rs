@@ -154,11 +154,11 @@ impl SamplingOptions {
 pub struct SamplingProtocol {
     /// Temperature; zero is greedy.
     pub temperature: f64,
-    /// Number of the likeliest tokens drawn from.
+    /// Number of the most likely tokens drawn from.
     pub top_k: Option<usize>,
-    /// Total probability of the likeliest tokens drawn from.
+    /// Total probability of the most likely tokens drawn from.
     pub top_p: Option<f64>,
-    /// Smallest probability, relative to the likeliest token.
+    /// Smallest probability, relative to the most likely token.
     pub min_p: Option<f64>,
     /// Factor against repeated tokens.
     pub repetition_penalty: f64,

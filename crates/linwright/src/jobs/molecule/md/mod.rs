@@ -71,8 +71,8 @@ pub struct MoleculeMd {
     #[schemars(with = "Names<MdEnsemble>")]
     pub ensemble: MdEnsemble,
     /// Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics; NVE does
-    /// not keep it. Velocities come from the structure's column `momenta` if there is one, unless a temperature
-    /// is given for NVE [default: 300].
+    /// not keep it. Velocities come from the structure's column `momenta` if there is one, unless a
+    /// temperature is given for NVE [default: 300].
     #[schemars(extend("x-value" = "K"))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub temperature: Option<f64>,
