@@ -34,9 +34,9 @@ fn a_sweep_has_the_same_bytes_from_shards_in_any_order_and_number() {
     assert_eq!(differences(&w, "whole", "other"), [""; 0]);
     // The folder of a script of Slurm, by name or as a shell expands it, with its logs.
     fs::create_dir(w.path("held")).unwrap();
-    (0..3).for_each(|k| {
-        fs::rename(w.path(&format!("part{k}")), w.path(&format!("held/{k}"))).unwrap()
-    });
+    for k in 0..3 {
+        fs::rename(w.path(&format!("part{k}")), w.path(&format!("held/{k}"))).unwrap();
+    }
     w.write("held/0.log", "slurmstepd");
     w.ok("merge held -o inside");
     let expanded = w.run("merge held/0 held/0.log held/1 held/2 -o expanded");
