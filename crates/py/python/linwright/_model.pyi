@@ -69,30 +69,23 @@ class Model:
         output: StrPath,
         method: Text | None = None,
         keep: float | None = None,
-        budget: float | None = None,
         rank: int | None = None,
         size: Text | None = None,
-        allocate: Literal['uniform', 'spectrum', 'sensitivity'] | None = None,
-        align: int | None = None,
+        allocate: Text | None = None,
         layers: Text | None = None,
         roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         sites: Text | Sequence[Text] = (),
         ignore: Text | Sequence[Text] = (),
         plan: StrPath | None = None,
         heal: Literal['ridge', 'trained', 'none'] | None = None,
-        recover: int | None = None,
-        recover_rate: float | None = None,
+        recover: Text | None = None,
         calibration: Text | None = None,
-        num_tokens: int = 40000,
-        seq_len: int = 256,
         seed: int = 0,
         offload: bool = False,
         text: Text | None = None,
         text_field: Text | None = None,
-        questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        batch_size: Text = 'auto',
         limit: int | None = None,
         evaluation: Text | None = None,
         form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
@@ -109,14 +102,13 @@ class Model:
 
         Args:
             method: Method of replacement with its options: `asvd`, `low_rank:fit=trained,epochs=16`, a kind
-                of operator (`monarch:blocks=8`), or `auto` for the best of several in each layer.
-                `linwright ls methods` lists them, `linwright ls methods NAME` options of one [default:
-                low_rank].
+                of operator (`monarch:blocks=8`), `auto` for the best of several in each layer, or `best`
+                for the best of several in all: closed forms, kinds of operators and pruning are tried at
+                the share --keep, the best with ranks also divided over the layers, and validation windows
+                of the calibration text choose. `linwright ls methods` lists them, `linwright ls methods
+                NAME` options of one [default: low_rank].
             keep: Share of parameters kept in the targeted layers. A method may only have some sizes: the
                 nearest is used, and --dry-run shows it; low rank never keeps more than this share.
-            budget: Share of parameters kept in the targeted layers by the best method: closed forms, kinds
-                of operators and pruning are tried, the best with ranks also divided over the layers, and
-                validation windows of the calibration text choose. Figures are those of --text and --tasks.
             rank: Rank of the factors, for methods that have one.
             size: Size in another unit: `keep=0.8`, `rank=64`, `rho=0.5` (share of the full rank),
                 `energy=0.9` (the fewest components with this share of the squared singular values),
@@ -124,13 +116,14 @@ class Model:
                 Marchenko–Pastur edge of a random matrix).
             allocate: How the parameters are divided over the layers: the same share for each, by the
                 singular values of the weights, or by the loss that an edit of each layer costs on
-                calibration text [default: uniform; sensitivity with --method auto].
-            align: Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer
-                has a side of at most 512].
+                calibration text: `uniform`, `spectrum` or `sensitivity` [default: uniform; sensitivity with
+                --method auto]. `sensitivity:align=16` makes divided ranks multiples of 16,
+                `uniform:align=16` the sizes of pruned layers [default: 8, or 1 if a layer has a side of at
+                most 512].
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer].
+                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -141,26 +134,25 @@ class Model:
                 (output), gate or up (down) were [default: ridge; none with laser and svd].
             recover: Then train the replaced layers, and nothing else, for this many steps of Adam on the
                 loss of the next token over the calibration text. Its validation windows choose the best
-                step; without a lower loss there the training is thrown away.
-            recover_rate: Largest step size of --recover [default: 0.001].
+                step; without a lower loss there the training is thrown away. `300:rate=0.0003` sets the
+                largest step size [default: 0.001].
             calibration: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
                 `task:NAME`, the documents of a task with their correct answers, of its training split if
                 --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
                 `samples`, texts that the model writes itself. It should not overlap with the evaluation
-                text, which is told. laser and svd need none.
-            num_tokens: Largest number of calibration tokens.
-            seq_len: Length of a calibration window, in tokens.
+                text, which is told. laser and svd need none. `FILE:num_tokens=4096,seq_len=128` sets the
+                largest number of tokens [default: 40000] and the length of a window [default: 256].
             seed: Seed of random initial parameters, and of calibration text that is drawn.
             offload: Keep weights, states and finished layers in files, with one layer in memory at a time
                 [default: if the weights in f32 would take more than half of the memory].
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text, in all text files of the command [default: text].
-            questions: Multiple-choice questions: JSONL, or `pocket`.
-            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
-            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
-                result.
+            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+                `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+                `pocket`, those of the built-in model.
+            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
+                of multiple-choice questions in JSONL.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -188,18 +180,13 @@ class Model:
         roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         sites: Text | Sequence[Text] = (),
         ignore: Text | Sequence[Text] = (),
-        recover: int | None = None,
-        recover_rate: float | None = None,
+        recover: Text | None = None,
         calibration: Text | None = None,
-        num_tokens: int = 12000,
-        seq_len: int = 256,
         seed: int = 0,
         text: Text | None = None,
         text_field: Text | None = None,
-        questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        batch_size: Text = 'auto',
         limit: int | None = None,
         evaluation: Text | None = None,
         title: Text = 'Comparison of methods',
@@ -225,30 +212,29 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer].
+                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
                 expression.
             recover: Then train the replaced or pruned layers of every model, and nothing else, for this
                 many steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
-            recover_rate: Largest step size of --recover [default: 0.001].
+                `300:rate=0.0003` sets the largest step size [default: 0.001].
             calibration: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
                 `task:NAME`, the documents of a task with their correct answers, of its training split if
                 --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
                 `samples`, texts that the model writes itself. It should not overlap with the evaluation
-                text, which is told.
-            num_tokens: Largest number of calibration tokens.
-            seq_len: Length of a calibration window, in tokens.
+                text, which is told. `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens
+                [default: 12000] and the length of a window [default: 256].
             seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text, in all text files of the command [default: text].
-            questions: Multiple-choice questions: JSONL, or `pocket`.
-            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
-            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
-                result.
+            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+                `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+                `pocket`, those of the built-in model.
+            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
+                of multiple-choice questions in JSONL.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -274,30 +260,23 @@ class Model:
         output: StrPath,
         method: Text | None = None,
         keep: float | None = None,
-        budget: float | None = None,
         rank: int | None = None,
         size: Text | None = None,
-        allocate: Literal['uniform', 'spectrum', 'sensitivity'] | None = None,
-        align: int | None = None,
+        allocate: Text | None = None,
         layers: Text | None = None,
         roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         sites: Text | Sequence[Text] = (),
         ignore: Text | Sequence[Text] = (),
         plan: StrPath | None = None,
         heal: Literal['ridge', 'trained', 'none'] | None = None,
-        recover: int | None = None,
-        recover_rate: float | None = None,
+        recover: Text | None = None,
         calibration: Text | None = None,
-        num_tokens: int = 40000,
-        seq_len: int = 256,
         seed: int = 0,
         offload: bool = False,
         text: Text | None = None,
         text_field: Text | None = None,
-        questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        batch_size: Text = 'auto',
         limit: int | None = None,
         evaluation: Text | None = None,
         form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
@@ -313,14 +292,13 @@ class Model:
 
         Args:
             method: Method of replacement with its options: `asvd`, `low_rank:fit=trained,epochs=16`, a kind
-                of operator (`monarch:blocks=8`), or `auto` for the best of several in each layer.
-                `linwright ls methods` lists them, `linwright ls methods NAME` options of one [default:
-                width].
+                of operator (`monarch:blocks=8`), `auto` for the best of several in each layer, or `best`
+                for the best of several in all: closed forms, kinds of operators and pruning are tried at
+                the share --keep, the best with ranks also divided over the layers, and validation windows
+                of the calibration text choose. `linwright ls methods` lists them, `linwright ls methods
+                NAME` options of one [default: width].
             keep: Share of parameters kept in the targeted layers. A method may only have some sizes: the
                 nearest is used, and --dry-run shows it; low rank never keeps more than this share.
-            budget: Share of parameters kept in the targeted layers by the best method: closed forms, kinds
-                of operators and pruning are tried, the best with ranks also divided over the layers, and
-                validation windows of the calibration text choose. Figures are those of --text and --tasks.
             rank: Rank of the factors, for methods that have one.
             size: Size in another unit: `keep=0.8`, `rank=64`, `rho=0.5` (share of the full rank),
                 `energy=0.9` (the fewest components with this share of the squared singular values),
@@ -328,13 +306,14 @@ class Model:
                 Marchenko–Pastur edge of a random matrix).
             allocate: How the parameters are divided over the layers: the same share for each, by the
                 singular values of the weights, or by the loss that an edit of each layer costs on
-                calibration text [default: uniform; sensitivity with --method auto].
-            align: Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer
-                has a side of at most 512].
+                calibration text: `uniform`, `spectrum` or `sensitivity` [default: uniform; sensitivity with
+                --method auto]. `sensitivity:align=16` makes divided ranks multiples of 16,
+                `uniform:align=16` the sizes of pruned layers [default: 8, or 1 if a layer has a side of at
+                most 512].
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer].
+                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -345,26 +324,25 @@ class Model:
                 (output), gate or up (down) were [default: ridge; none with laser and svd].
             recover: Then train the replaced layers, and nothing else, for this many steps of Adam on the
                 loss of the next token over the calibration text. Its validation windows choose the best
-                step; without a lower loss there the training is thrown away.
-            recover_rate: Largest step size of --recover [default: 0.001].
+                step; without a lower loss there the training is thrown away. `300:rate=0.0003` sets the
+                largest step size [default: 0.001].
             calibration: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
                 `task:NAME`, the documents of a task with their correct answers, of its training split if
                 --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
                 `samples`, texts that the model writes itself. It should not overlap with the evaluation
-                text, which is told. laser and svd need none.
-            num_tokens: Largest number of calibration tokens.
-            seq_len: Length of a calibration window, in tokens.
+                text, which is told. laser and svd need none. `FILE:num_tokens=4096,seq_len=128` sets the
+                largest number of tokens [default: 40000] and the length of a window [default: 256].
             seed: Seed of random initial parameters, and of calibration text that is drawn.
             offload: Keep weights, states and finished layers in files, with one layer in memory at a time
                 [default: if the weights in f32 would take more than half of the memory].
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text, in all text files of the command [default: text].
-            questions: Multiple-choice questions: JSONL, or `pocket`.
-            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
-            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
-                result.
+            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+                `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+                `pocket`, those of the built-in model.
+            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
+                of multiple-choice questions in JSONL.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -384,8 +362,7 @@ class Model:
         self,
         *,
         keep: float | Sequence[float] = (0.9, 0.8, 0.7, 0.6, 0.5),
-        allocate: Literal['spectrum', 'uniform'] = 'spectrum',
-        align: int | None = None,
+        allocate: Text = 'spectrum',
         method: Literal['laser', 'low_rank', 'feature', 'svd', 'whitened_svd', 'asvd', 'swift_svd', 'random'] = 'low_rank',
         layers: Text | None = None,
         roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
@@ -403,15 +380,14 @@ class Model:
 
         Args:
             keep: Shares of parameters kept in these layers, a plan for each.
-            allocate: How the parameters are divided over the layers: by their singular values, or the same
-                share for each.
-            align: Ranks are multiples of this number [default: 8, or 1 if a layer has a side of at most
-                512].
+            allocate: How the parameters are divided over the layers: by their singular values (`spectrum`),
+                or the same share for each (`uniform`). `spectrum:align=16` makes ranks multiples of 16
+                [default: 8, or 1 if a layer has a side of at most 512].
             method: Method that the plans name: one with ranks.
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer].
+                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -435,26 +411,17 @@ class Model:
         ignore: Text | Sequence[Text] = (),
         plan: StrPath | None = None,
         rate: float | None = None,
-        intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
+        intervention: Text = 'rank-reduction',
         keep: float | Sequence[float] = (),
         rank: int | Sequence[int] = (),
         size: Text | Sequence[Text] = (),
-        randomised: bool = False,
-        compat: bool = False,
-        storage: Literal['auto', 'factored', 'dense'] = 'auto',
-        part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
-        quality: bool = False,
-        minimise: bool = False,
-        gamma: float | None = None,
         seed: int = 0,
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
         text_field: Text | None = None,
-        questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        batch_size: Text = 'auto',
         limit: int | None = None,
         evaluation: Text | None = None,
         output: StrPath | None = None,
@@ -471,30 +438,22 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer].
+                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
                 expression.
             plan: Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
             rate: Rate of reduction as in the paper, as for --size rate=RATE.
-            intervention: Kind of intervention.
+            intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
+                `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
+                `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
             keep: Share of the parameters to keep.
             rank: Number of components, or of rows, to keep.
             size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
                 `rho=0.5` (share of the full rank), `energy=0.9` (the fewest components with this share of
                 the squared singular values), `mp` (components above the Marchenko–Pastur edge of a random
                 matrix), `keep=0.8`, `rank=64`.
-            randomised: Use a randomised SVD, which computes only the leading components.
-            compat: Reproduce the paper's code where it differs, including its defects.
-            storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
-            part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
-                of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
-                some are named. `sweep` tries several parts, each by itself; other commands take one.
-            quality: Prefer rows of small norm (vendi).
-            minimise: Choose the most similar rows instead of the most diverse (vendi).
-            gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
-                distance].
             seed: Seed of random numbers.
             cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
                 linwright/store in $XDG_CACHE_HOME or ~/.cache].
@@ -502,11 +461,11 @@ class Model:
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text, in all text files of the command [default: text].
-            questions: Multiple-choice questions: JSONL, or `pocket`.
-            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
-            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
-                result.
+            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+                `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+                `pocket`, those of the built-in model.
+            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
+                of multiple-choice questions in JSONL.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -526,30 +485,19 @@ class Model:
         roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         sites: Text | Sequence[Text] = (),
         ignore: Text | Sequence[Text] = (),
-        intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
+        intervention: Text = 'rank-reduction',
         keep: float | Sequence[float] = (),
         rank: int | Sequence[int] = (),
         size: Text | Sequence[Text] = (),
-        randomised: bool = False,
-        compat: bool = False,
-        storage: Literal['auto', 'factored', 'dense'] = 'auto',
-        part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
-        quality: bool = False,
-        minimise: bool = False,
-        gamma: float | None = None,
         seed: int = 0,
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
         text_field: Text | None = None,
-        questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        batch_size: Text = 'auto',
         limit: int | None = None,
         evaluation: Text | None = None,
-        metric: Text | None = None,
-        shuffle: int | None = None,
         no_split: bool = False,
         no_share: bool = False,
         title: Text = 'Sweep',
@@ -566,28 +514,20 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer].
+                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
                 expression.
-            intervention: Kind of intervention.
+            intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
+                `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
+                `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
             keep: Share of the parameters to keep.
             rank: Number of components, or of rows, to keep.
             size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
                 `rho=0.5` (share of the full rank), `energy=0.9` (the fewest components with this share of
                 the squared singular values), `mp` (components above the Marchenko–Pastur edge of a random
                 matrix), `keep=0.8`, `rank=64`.
-            randomised: Use a randomised SVD, which computes only the leading components.
-            compat: Reproduce the paper's code where it differs, including its defects.
-            storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
-            part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
-                of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
-                some are named. `sweep` tries several parts, each by itself; other commands take one.
-            quality: Prefer rows of small norm (vendi).
-            minimise: Choose the most similar rows instead of the most diverse (vendi).
-            gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
-                distance].
             seed: Seed of random numbers.
             cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
                 linwright/store in $XDG_CACHE_HOME or ~/.cache].
@@ -595,17 +535,15 @@ class Model:
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text, in all text files of the command [default: text].
-            questions: Multiple-choice questions: JSONL, or `pocket`.
-            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
-            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
-                result.
+            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+                `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+                `pocket`, those of the built-in model.
+            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
+                of multiple-choice questions in JSONL.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`.
-            metric: Metric by which cells are compared [default: the first of the task].
-            shuffle: Shuffle the items with this seed before they are split into validation and test
-                [default: the order of the file].
+                `eval`, and with the metric that chooses and the order of the items:
+                `window=256,bos=always`, `metric=acc,shuffle=3`.
             no_split: Evaluate cells on all items, and test none: for the costs of all cells, not for the
                 best.
             no_share: Evaluate each cell separately: slower, same results.
@@ -625,31 +563,20 @@ class Model:
         roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         sites: Text | Sequence[Text] = (),
         ignore: Text | Sequence[Text] = (),
-        intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
+        intervention: Text = 'rank-reduction',
         keep: float | Sequence[float] = (),
         rank: int | Sequence[int] = (),
         size: Text | Sequence[Text] = (),
-        randomised: bool = False,
-        compat: bool = False,
-        storage: Literal['auto', 'factored', 'dense'] = 'auto',
-        part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
-        quality: bool = False,
-        minimise: bool = False,
-        gamma: float | None = None,
         seed: int = 0,
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
         text_field: Text | None = None,
-        questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        batch_size: Text = 'auto',
         limit: int | None = None,
         evaluation: Text | None = None,
         sweep: StrPath | None = None,
-        metric: Text | None = None,
-        shuffle: int | None = None,
         output: StrPath | None = None,
         dry_run: bool = False,
         shard: str | None = None,
@@ -663,28 +590,20 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer].
+                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
                 expression.
-            intervention: Kind of intervention.
+            intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
+                `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
+                `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
             keep: Share of the parameters to keep.
             rank: Number of components, or of rows, to keep.
             size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
                 `rho=0.5` (share of the full rank), `energy=0.9` (the fewest components with this share of
                 the squared singular values), `mp` (components above the Marchenko–Pastur edge of a random
                 matrix), `keep=0.8`, `rank=64`.
-            randomised: Use a randomised SVD, which computes only the leading components.
-            compat: Reproduce the paper's code where it differs, including its defects.
-            storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
-            part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
-                of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
-                some are named. `sweep` tries several parts, each by itself; other commands take one.
-            quality: Prefer rows of small norm (vendi).
-            minimise: Choose the most similar rows instead of the most diverse (vendi).
-            gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
-                distance].
             seed: Seed of random numbers.
             cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
                 linwright/store in $XDG_CACHE_HOME or ~/.cache].
@@ -692,19 +611,17 @@ class Model:
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text, in all text files of the command [default: text].
-            questions: Multiple-choice questions: JSONL, or `pocket`.
-            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
-            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
-                result.
+            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+                `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+                `pocket`, those of the built-in model.
+            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
+                of multiple-choice questions in JSONL.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`.
+                `eval`, and with the metric that chooses and the order of the items:
+                `window=256,bos=always`, `metric=acc,shuffle=3`.
             sweep: Visit weights in the order of this sweep, best first: its `result.json` [default: the
                 order of the options].
-            metric: Metric by which models are compared [default: the first of the task].
-            shuffle: Shuffle the items with this seed before they are split into validation and test
-                [default: the order of the file].
             output: Directory of the run [default: runs/compose- and its fingerprint].
             dry_run: Count the tokens of the tasks, estimate the time, and stop.
             shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
@@ -724,20 +641,13 @@ class Model:
         start: int | None = None,
         ranks: int | Sequence[int] = (),
         delta: float = 0.0,
-        metric: Text | None = None,
-        shuffle: int = 42,
         growth: float = 1.005,
-        compat: bool = False,
         calibration: Text | None = None,
-        num_tokens: int = 40000,
-        seq_len: int = 256,
         seed: int = 0,
         text: Text | None = None,
         text_field: Text | None = None,
-        questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
-        batch_size: Text = 'auto',
         limit: int | None = None,
         evaluation: Text | None = None,
         no_share: bool = False,
@@ -751,13 +661,13 @@ class Model:
     ) -> Result:
         """Give each linear layer the smallest rank that a task or a text allows, from the last layer down, and save the model.
 
-        A rank is accepted if the accuracy on the search documents stays (--questions, --tasks), or if the perplexity of the search text stays below a bound (--text). Figures are on the other documents. `linwright compress --plan DIR/plan.json` fits the same ranks again. Run the same command again to resume.
+        A rank is accepted if the accuracy on the search documents stays (--tasks), or if the perplexity of the search text stays below a bound (--text). Figures are on the other documents. `linwright compress --plan DIR/plan.json` fits the same ranks again. Run the same command again to resume.
 
         Args:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer].
+                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -767,30 +677,26 @@ class Model:
             ranks: Ranks to try [default: 1, and tenths of the rank at which factors are as large as the
                 weight].
             delta: Loss of accuracy that is allowed, as a share of the documents (tasks).
-            metric: Metric of the task: one that is 1 or 0 for each document [default: acc_norm, else acc].
-            shuffle: Seed of the order of the documents, as of Python's `random.Random`; the first fifth of
-                them selects, the others test (tasks).
             growth: Growth of the perplexity that is allowed from one linear layer to the next (--text).
-            compat: As the published code: visit linear layers from 28 on, and lose the last test document.
             calibration: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
                 `task:NAME`, the documents of a task with their correct answers, of its training split if
                 --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
                 `samples`, texts that the model writes itself. It should not overlap with the documents that
-                select, which is told.
-            num_tokens: Largest number of calibration tokens.
-            seq_len: Length of a calibration window, in tokens.
+                select, which is told. `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens
+                [default: 40000] and the length of a window [default: 256].
             seed: Seed of calibration text that is drawn.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text, in all text files of the command [default: text].
-            questions: Multiple-choice questions: JSONL, or `pocket`.
-            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
-            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-            batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
-                result.
+            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+                `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+                `pocket`, those of the built-in model.
+            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
+                of multiple-choice questions in JSONL.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
-                `eval`: `window=256,num_fewshot=2`, `bos=always`.
+                `eval`, and with the metric that selects, the order of the documents and what follows the
+                published code: `window=256,bos=always`, `metric=acc,shuffle=3,compat`.
             no_share: Follow the published steps without shortcuts: slower, same decisions.
             title: Title of the report.
             output: Output directory: the model, `plan.json`, `decisions.jsonl` and the report.
@@ -811,7 +717,6 @@ class Model:
         text: Text | None = None,
         more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
-        questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
         data: Text | Sequence[Text] = (),
         num_fewshot: int | None = None,
@@ -852,9 +757,11 @@ class Model:
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
-            questions: Multiple-choice questions: JSONL, or `pocket`.
-            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
-            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+            tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files;
+                `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
+                `pocket`, those of the built-in model.
+            data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
+                of multiple-choice questions in JSONL.
             num_fewshot: Number of few-shot examples [default: that of the task].
             laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
                 reproduces the paper's code, including its defects.

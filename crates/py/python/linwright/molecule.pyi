@@ -78,9 +78,9 @@ def md(
         steps: Total number of time steps; a larger number continues a finished simulation.
         timestep: Time step in femtoseconds.
         ensemble: Constant quantity: the energy, or the temperature by Langevin dynamics.
-        temperature: Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics.
-            Velocities come from the structure's column `momenta` if there is one, unless a temperature
-            is given for NVE [default: 300].
+        temperature: Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics;
+            NVE does not keep it. Velocities come from the structure's column `momenta` if there is one,
+            unless a temperature is given for NVE [default: 300].
         friction: Friction of Langevin dynamics in inverse femtoseconds [default: 0.01].
         every: Steps between two frames.
         seed: Seed of velocities and random forces.
@@ -183,8 +183,7 @@ def compress(
     ignore: Text | Sequence[Text] = (),
     calibration: StrPath | None = None,
     num_structures: int = 200,
-    recover: int | None = None,
-    recover_rate: float | None = None,
+    recover: Text | None = None,
     test: StrPath | None = None,
     units: Text | None = None,
     keys: Text | None = None,
@@ -216,7 +215,7 @@ def compress(
         num_structures: Largest number of structures to fit to, drawn with the seed.
         recover: Train all parameters of the potential afterwards for this many steps on the energies
             and forces of --calibration, of which a twentieth is held out to choose the best step.
-        recover_rate: Largest step size of --recover [default: 0.0003].
+            `300:rate=0.001` sets the largest step size [default: 0.0003].
         test: Structures with forces, and energies if available, on which the potential is evaluated
             before and after.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
