@@ -73,10 +73,18 @@ def renamed():
     return now, names
 
 
-def failures(now, names, numbers=False):
+def compared(now, names):
     before = recording()
-    report = freeze.Comparison(before, copy.deepcopy(now), Names(names, before["names"])).all()
+    return freeze.Comparison(before, copy.deepcopy(now), Names(names, before["names"])).all()
+
+
+def failures(now, names, numbers=False):
+    report = compared(now, names)
     return report.failures + ([] if numbers else report.words)
+
+
+def words(now):
+    return compared(now, {}).words
 
 
 class Renamed(unittest.TestCase):
@@ -104,6 +112,18 @@ class Renamed(unittest.TestCase):
         now["runs"]["compress.a_rank_is_needed"][0]["values"]["code"] = "1"
         self.assert_one(failures(now, {}, numbers=True), "number: ", "code")
 
+    def test_a_value_lost_from_help_is_a_word(self):
+        for args, kind in ((["compress", "--help"], "words"), (["compress"], "lost")):
+            before = recording()
+            run = before["runs"]["compress.a_rank_is_needed"][0]
+            run["args"] = args
+            run["values"]["stdout"] = "--rank R"
+            now = copy.deepcopy(before)
+            del now["runs"]["compress.a_rank_is_needed"][0]["values"]["stdout"]
+            report = freeze.Comparison(before, now, Names({}, before["names"])).all()
+            self.assertEqual([one.partition(":")[0] for one in report.failures + report.words], [kind])
+            self.assertEqual(report.failures == [], kind == "words")
+
     def test_a_test_that_is_lost_fails(self):
         now = recording()
         del now["tests"]["a_rank_is_needed"], now["runs"]["compress.a_rank_is_needed"]
@@ -124,8 +144,10 @@ class Renamed(unittest.TestCase):
         now, names = renamed()
         del names["keys"]["found"]
         del names["keys"][".chosen[].rank"]
-        found = failures(now, names, numbers=True)
+        found = failures(now, names)
         self.assertEqual([one.partition(":")[0] for one in found], ["lost", "lost", "new", "new"])
+        found = failures(now, names, numbers=True)
+        self.assertEqual([one.partition(":")[0] for one in found], ["lost", "lost"])
 
     def test_an_option_that_is_renamed_but_not_listed_fails(self):
         now, names = renamed()
@@ -136,7 +158,9 @@ class Renamed(unittest.TestCase):
     def test_a_new_key_that_is_not_listed_fails(self):
         now = recording()
         now["runs"]["compress.layers_are_replaced"][0]["values"][f"result.json{freeze.TAB}.kind"] = "compress"
-        self.assert_one(failures(now, {}, numbers=True), "new: ", ".kind")
+        self.assert_one(failures(now, {}), "new: ", ".kind")
+        self.assertEqual(failures(now, {}, numbers=True), [])
+        self.assert_one(words(now), "new: ", ".kind")
 
     def test_a_command_that_is_lost_fails(self):
         now = recording()
