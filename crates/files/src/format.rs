@@ -4,12 +4,9 @@
 //! function here.
 
 use super::fault::FileFault;
-use super::header::Header;
+use super::header::{GGUF_MAGIC, Header};
 use super::{pickle, safetensors, zip};
 use std::path::Path;
-
-/// Magic bytes of GGUF.
-pub const GGUF_MAGIC: [u8; 4] = *b"GGUF";
 
 /// Format of a weight file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

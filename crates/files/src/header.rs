@@ -6,6 +6,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// Magic bytes of GGUF.
+pub const GGUF_MAGIC: [u8; 4] = *b"GGUF";
+
 macro_rules! stored_types {
     ($($name:ident $text:literal $bits:literal,)*) => {
         /// Storage type of a tensor: all types of safetensors, readable or not.

@@ -9,8 +9,8 @@
 use super::cursor::{Cursor, Place};
 use super::metadata::{self, MetaValue, Metadata};
 use super::stored::GgufType;
-use crate::format::GGUF_MAGIC as MAGIC;
 use crate::gguf::fault::ContainerFault;
+use crate::header::GGUF_MAGIC as MAGIC;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -8,7 +8,7 @@ mod metadata;
 mod parts;
 mod stored;
 
-pub use crate::format::GGUF_MAGIC as MAGIC;
+pub use crate::header::GGUF_MAGIC as MAGIC;
 pub use fault::ContainerFault;
 pub use header::{ALIGNMENT, Header, StoredTensor, parse, wrong_type};
 pub use metadata::{Kind, MetaArray, MetaValue, Metadata};

@@ -1,7 +1,7 @@
 //! Downloads one blob, checks it, stores it in the cache and links it into a snapshot.
 
 use super::Hooks;
-use super::cache::{Repository, create_parent};
+use super::cache::Repository;
 use super::client::{Client, Method, Reply, RequestFailure, Retries, number, text};
 use super::error::HubError;
 use crate::hex;
@@ -309,6 +309,12 @@ fn make_link(blob: &Path, fresh: &Path, name: &str) -> io::Result<()> {
 #[cfg(not(unix))]
 fn make_link(blob: &Path, fresh: &Path, _: &str) -> io::Result<()> {
     fs::hard_link(blob, fresh)
+}
+
+/// Creates the parent folder of a path.
+pub(super) fn create_parent(path: &Path) -> Result<(), OutputError> {
+    let parent = path.parent().unwrap_or(path);
+    fs::create_dir_all(parent).map_err(|error| OutputError::io("create", parent, error))
 }
 
 #[cfg(test)]

@@ -5,8 +5,6 @@ use super::Found;
 use super::error::HubError;
 use super::id::{Commit, HubId};
 use crate::{FileError, lacking_weights};
-#[cfg(feature = "hub")]
-use linwright_run::atomic::OutputError;
 use linwright_run::input;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -116,11 +114,4 @@ fn read_ref(path: &Path) -> Result<Option<String>, FileError> {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(String::new())),
         Err(error) => Err(FileError::read(path)(error)),
     }
-}
-
-/// Creates the parent folder of a path.
-#[cfg(feature = "hub")]
-pub(super) fn create_parent(path: &Path) -> Result<(), OutputError> {
-    let parent = path.parent().unwrap_or(path);
-    std::fs::create_dir_all(parent).map_err(|error| OutputError::io("create", parent, error))
 }

@@ -1,7 +1,7 @@
 //! Downloads the missing files of a snapshot.
 
-use super::blob::{Blob, Place};
-use super::cache::{Repository, create_parent};
+use super::blob::{Blob, Place, create_parent};
+use super::cache::Repository;
 use super::client::{Client, LINKED_ETAG, Method, RequestFailure, escaped, number, text};
 use super::error::HubError;
 use super::id::{Commit, HubId};
