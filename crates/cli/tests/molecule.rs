@@ -444,7 +444,9 @@ fn every_kind_of_method_fits_a_potential() {
         let done = w.ok_json(&format!("{command} --test waters.xyz -o out{index}"));
         let saved = w.ok_json(&format!("molecule eval out{index} waters.xyz --exact"));
         let (a, b) = (number(&saved, "force_mae"), number(&done["results"], "force_mae"));
-        assert!((a - b).abs() < 1e-4, "{method}: {a} {b}");
+        // Factors of a circulant fit differ by e^20 in size, and are applied in single precision.
+        let tolerance = if method.contains("circulant") { 2e-3 * b } else { 1e-4 };
+        assert!((a - b).abs() < tolerance, "{method}: {a} {b}");
     }
 }
 
