@@ -116,23 +116,18 @@ pub(crate) fn verb_of(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatche
 /// What became of a flag that the command had; `given` begins with words of a command, after values
 /// of flags of all commands.
 pub(crate) fn renamed(given: &[String], flag: &str) -> Option<String> {
-    if let Some((words, fields)) = OTHERS.iter().find(|(words, _)| given.iter().any(|w| w == words))
-    {
-        let has = |key: &str| fields().iter().any(|field| field.key == key);
-        return linwright::jobs::renamed(words, flag, &has);
-    }
-    let verb = given.iter().enumerate().find_map(|(place, word)| {
+    let called = |place: usize, words: &str| {
         let next = given.get(place + 1).map_or("", String::as_str);
-        let is_called = |verb: &&Verb| {
-            let words = verb.words();
-            words == *word || words == format!("{word} {next}")
-        };
-        VERBS.iter().find(is_called)
+        words == given[place] || words == format!("{} {next}", given[place])
+    };
+    let (words, fields) = (0..given.len()).find_map(|place| {
+        let verb = VERBS.iter().find(|verb| called(place, &verb.words()));
+        let verb = verb.map(|verb| (verb.words(), (verb.fields)()));
+        let other = || OTHERS.iter().find(|(words, _)| called(place, words));
+        verb.or_else(|| other().map(|(words, fields)| ((*words).to_owned(), fields())))
     })?;
-    let fields = (verb.fields)();
-    let has = |key: &str| fields.iter().any(|field| field.key == key);
-    linwright::jobs::renamed(&verb.words(), flag, &has)
-        .or_else(|| linwright::jobs::option_elsewhere(flag, &has))
+    linwright::jobs::renamed(&words, flag, &fields)
+        .or_else(|| linwright::jobs::option_elsewhere(flag, &fields))
 }
 
 /// The job described by the arguments of its command.

@@ -82,7 +82,8 @@ fn not_run(said: &clap::Error) -> ExitCode {
     ExitCode::from(Kind::Usage as u8)
 }
 
-/// What to type instead of an option that the command had under another name.
+/// What to type instead of an option that was renamed, or of an option or a command of another
+/// tool.
 fn renamed(said: &clap::Error) -> Option<clap::Error> {
     if let Some(ContextValue::String(word)) = said.get(ContextKind::InvalidSubcommand) {
         return command_elsewhere(word);

@@ -56,7 +56,7 @@ fn documents_are_chosen_by_index() {
     }
     let args =
         "eval model --tasks questions --data questions=questions.jsonl --samples samples.json";
-    w.fails(args, 2, &["applies only to --tasks"]);
+    w.fails(args, 2, &["applies only to task files"]);
 }
 
 #[test]

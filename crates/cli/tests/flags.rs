@@ -149,3 +149,26 @@ fn an_old_name_is_answered_with_the_new_one() {
     let message = "\"message\":\"--dataset was renamed: --calibration\"";
     assert!(told.code == Some(2) && told.stderr.contains(message), "{}", told.stderr);
 }
+
+#[test]
+fn a_name_of_another_tool_is_answered_with_the_one_here() {
+    let w = Workshop::new();
+    for (command, told) in [
+        ("train-net mlp:8 --images a --lr 0.1 -o out", "--lr is called --rate here"),
+        (
+            "prune model --sparsity 0.5 -o out",
+            "--sparsity is the share removed; the share kept is --keep",
+        ),
+        ("eval serve --questions q", "--questions was renamed: --tasks questions"),
+        ("eval model --ctx-size 64", "--ctx-size is called --window here"),
+        ("compare model --ctx-size 64", "--ctx-size is called --evaluation window=VALUE here"),
+        ("md potential.ckpt start.xyz", "md: see linwright molecule md"),
+        ("quantize model", "quantize: see linwright export"),
+        ("inspect model --lr 0.1", "unexpected argument"),
+    ] {
+        w.fails(command, 2, &[told]);
+    }
+    let told = w.run("train --json");
+    let message = "\"message\":\"train: see linwright train-lm, linwright train-net";
+    assert!(told.code == Some(2) && told.stderr.contains(message), "{}", told.stderr);
+}

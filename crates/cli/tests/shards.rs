@@ -40,7 +40,7 @@ fn a_sweep_has_the_same_bytes_from_shards_in_any_order_and_number() {
     w.write("held/0.log", "slurmstepd");
     w.ok("merge held -o inside");
     let expanded = w.run("merge held/0 held/0.log held/1 held/2 -o expanded");
-    assert!(expanded.stderr.contains("held/0.log is no directory"), "{}", expanded.stderr);
+    assert!(expanded.stderr.contains("held/0.log is not a directory"), "{}", expanded.stderr);
     for merged in ["inside", "expanded"] {
         assert_eq!(differences(&w, "whole", merged), [""; 0], "{merged}");
     }

@@ -2,6 +2,7 @@
 
 use crate::workshop::{VOCAB, Workshop};
 use linwright::tensor::RngKey;
+use serde_json::Value;
 
 #[test]
 fn slots_are_the_linear_layers() {
@@ -111,6 +112,20 @@ fn ls_lists_all_there_is() {
     for method in w.ok_json("ls methods").as_array().unwrap() {
         assert!(method["about"].as_str().unwrap().contains(' '), "{method} has no sentence");
     }
+    for (command, option, key) in [
+        ("molecule train", "--loss", "energy_weight"),
+        ("molecule-train", "--architecture", "cutoff"),
+        ("compress", "--calibration", "num_tokens"),
+        ("serve", "--limits", "tokens"),
+        ("", "--training", "batch"),
+    ] {
+        let listed = w.ok_json(&format!("ls keys {command}"));
+        let is_it = |row: &Value| row["option"] == option && row["key"] == key;
+        assert!(listed.as_array().unwrap().iter().any(is_it), "{command}: {listed}");
+        assert!(w.ok(&format!("ls keys {command}")).contains(key), "{command}");
+    }
+    assert!(w.ok("ls keys molecule info").contains("have no keys"));
+    w.fails("ls keys molecule trian", 2, &["no such command", "molecule train"]);
     w.fails("ls everything", 2, &["everything", "operators"]);
 }
 

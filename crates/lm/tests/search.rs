@@ -405,7 +405,7 @@ fn metrics_that_count_nothing_are_refused() {
         found.expect_err("is refused").to_string()
     };
     let lower = refused("log_loss");
-    assert!(lower.contains("log_loss") && lower.contains("metric of --evaluation"), "{lower}");
+    assert!(lower.contains("log_loss") && lower.contains("--evaluation metric=NAME"), "{lower}");
     let unknown = refused("charm");
     assert!(unknown.contains("charm") && unknown.contains("acc_norm"), "{unknown}");
     let error =

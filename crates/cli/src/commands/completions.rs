@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
-use linwright::jobs::{Catalogue, Key, Kind, ValueKind, Verb};
+use linwright::jobs::{Catalogue, Key, Kind, OTHERS, ValueKind, Verb};
 use linwright::ops::OpSpec;
 use serde_json::json;
 
@@ -65,7 +65,11 @@ fn with_terms(arg: Arg, catalogue: &Catalogue) -> Arg {
 /// Adds the known names to arguments that also take files or specifications.
 fn with_names(command: Command) -> Command {
     let verb = command.get_display_name().and_then(|name| name.strip_prefix("linwright-"));
-    let fields = verb.and_then(Verb::named).map(|verb| (verb.fields)()).unwrap_or_default();
+    let other = || OTHERS.iter().find(|(words, _)| Some(*words) == verb);
+    let fields = match verb.and_then(Verb::named) {
+        Some(verb) => (verb.fields)(),
+        None => other().map(|(_, fields)| fields()).unwrap_or_default(),
+    };
     let command = command.mut_args(|arg| match arg.get_id().as_str() {
         "operator" | "operators" => {
             let kinds = OpSpec::SUMMARIES.iter().map(|summary| summary.kind);

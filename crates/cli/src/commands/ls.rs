@@ -1,4 +1,5 @@
-//! `linwright ls`: lists of operators, methods, tasks, families, presets and jobs.
+//! `linwright ls`: lists of operators, methods, tasks, families, presets, jobs and keys of
+//! options.
 
 use super::{print, print_json, table};
 use crate::args::Shared;
@@ -6,7 +7,7 @@ use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::evaluate::entries;
 use linwright::jobs::{
-    Catalogue, Entry, Key, Kind, Methods, Terms, VERBS, Verb, flag_of, plain_value,
+    Catalogue, Entry, Field, Key, Kind, Methods, OTHERS, Terms, VERBS, flag_of, plain_value,
 };
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
@@ -19,8 +20,8 @@ use serde_json::{Value, json};
 pub(crate) struct LsArgs {
     /// The kind of entries to list.
     what: What,
-    /// A method, whose options are listed (methods), or a command (keys): `train-net`.
-    name: Option<String>,
+    /// A method, whose options are listed (methods), or a command (keys): `molecule train`.
+    name: Vec<String>,
     /// Output and input features for which `ls operators --json` counts parameters and
     /// multiply-adds.
     #[arg(long, value_name = "OUTxINP", default_value = "2048x2048", value_parser = shape)]
@@ -57,10 +58,11 @@ enum What {
 }
 
 pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
-    if let Some(name) = &args.name {
+    if !args.name.is_empty() {
+        let name = args.name.join(" ");
         return match args.what {
-            What::Methods => options(Methods::catalogue(), name, shared),
-            What::Keys => keys(Some(name), shared),
+            What::Methods => options(Methods::catalogue(), &name, shared),
+            What::Keys => keys(Some(&name), shared),
             _ => {
                 Err(Failure::usage(format!("{name}: only methods and commands have keys to list"))
                     .hint("linwright ls methods NAME, linwright ls keys COMMAND"))
@@ -155,24 +157,25 @@ fn at(kind: &str, shape: Shape) -> Value {
 
 /// A key of an option of a command.
 struct Row {
-    verb: &'static Verb,
+    command: String,
     option: String,
     entry: &'static Entry,
     key: &'static Key,
 }
 
 /// The keys of the options of a command; without those of long catalogues.
-fn keys_of(verb: &'static Verb) -> Vec<Row> {
+fn keys_of((command, fields): &(String, Vec<Field>)) -> Vec<Row> {
     let mut rows = Vec::new();
-    for field in (verb.fields)() {
+    for field in fields {
         let Kind::Term(catalogue) = field.kind else { continue };
-        for entry in catalogue.entries.iter().filter(|_| catalogue.entries.len() <= FEW) {
-            let option = format!("--{}", flag_of(&field.key));
-            rows.extend(entry.keys.iter().map(|key| Row {
-                verb,
-                option: option.clone(),
-                entry,
-                key,
+        if catalogue.entries.len() > FEW {
+            continue;
+        }
+        let option = format!("--{}", flag_of(&field.key));
+        for entry in &catalogue.entries {
+            rows.extend(entry.keys.iter().map(|key| {
+                let (command, option) = (command.clone(), option.clone());
+                Row { command, option, entry, key }
             }));
         }
     }
@@ -181,26 +184,35 @@ fn keys_of(verb: &'static Verb) -> Vec<Row> {
 
 /// The keys of options of a command, or of all commands.
 fn keys(command: Option<&str>, shared: &Shared) -> Result<(), Failure> {
-    let is_it = |verb: &&Verb| command.is_none_or(|name| verb.name == name || verb.words() == name);
-    let rows: Vec<Row> = VERBS.iter().filter(is_it).flat_map(keys_of).collect();
-    if let Some(name) = command.filter(|_| rows.is_empty()) {
-        let names: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
-        let nearest = nearest_names(name, &names);
-        return Err(Failure::usage(format!("{name}: no command with keys to list")).hint(nearest));
+    let verbs = VERBS.iter().map(|verb| (verb.words(), (verb.fields)()));
+    let others = OTHERS.iter().map(|(words, fields)| ((*words).to_owned(), fields()));
+    let mut commands: Vec<(String, Vec<Field>)> = verbs.chain(others).collect();
+    if let Some(name) = command {
+        let words: Vec<String> = commands.iter().map(|(words, _)| words.clone()).collect();
+        commands.retain(|(words, _)| words == name || words.replace(' ', "-") == name);
+        if commands.is_empty() {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let message = format!("{name}: there is no such command");
+            return Err(Failure::usage(message).hint(nearest_names(name, &words)));
+        }
+    }
+    let rows: Vec<Row> = commands.iter().flat_map(keys_of).collect();
+    if let Some(name) = command.filter(|_| rows.is_empty() && !shared.json) {
+        return print(&format!("the options of {name} have no keys"));
     }
     if shared.json {
-        let row = |Row { verb, option, entry, key }: &Row| {
+        let row = |Row { command, option, entry, key }: &Row| {
             json!({
-                "command": verb.words(), "option": option, "name": entry.name, "key": key.name,
+                "command": command, "option": option, "name": entry.name, "key": key.name,
                 "type": key.kind.expected(), "default": key.default, "about": key.help,
             })
         };
         return print_json(&rows.iter().map(row).collect::<Vec<_>>());
     }
-    let row = |Row { verb, option, entry, key }: &Row| {
+    let row = |Row { command, option, entry, key }: &Row| {
         let option = format!("{option} {}", entry.name).trim_end().to_owned();
         let (expected, default) = (key.kind.expected(), shown_default(key));
-        vec![verb.words(), option, key.name.clone(), expected, default, key.help.clone()]
+        vec![command.clone(), option, key.name.clone(), expected, default, key.help.clone()]
     };
     let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
     print(&table(&["command", "option", "key", "value", "default", ""], &rows))

@@ -53,7 +53,7 @@ pub enum RegistryError {
     #[error(
         "--samples names {}{}", shown(name),
         if tasks.is_empty() {
-            "; it applies only to --tasks".to_owned()
+            "; it applies only to task files".to_owned()
         } else {
             format!(", which is not a task of this command; its tasks are {}", tasks.join(", "))
         }
@@ -101,7 +101,11 @@ impl RegistryError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Nothing => "give --tasks NAME,... or --text FILE; --tasks questions --data questions=FILE for questions".into(),
+            Self::Nothing => {
+                "give --tasks NAME,... or --text FILE; --tasks questions --data questions=FILE for \
+                 questions"
+                    .into()
+            }
             Self::Unread { option } => format!("it is for {}", option.readers()),
             Self::NoData { task, .. } => format!("give --data {task}=FILE"),
             Self::NoSplit { task, .. } => {
@@ -109,14 +113,14 @@ impl RegistryError {
                     "give its files in order, --data {task}=FILE, and choose with --laser-split"
                 )
             }
-            Self::NotOne { .. } => {
-                "give one of --tasks NAME and --text FILE".into()
-            }
+            Self::NotOne { .. } => "give one of --tasks NAME and --text FILE".into(),
             Self::Several => "name a single task, not a group".into(),
             Self::NotWithParts { .. } => {
                 "it splits validation and test items itself, and uses no chat template".into()
             }
-            Self::NotDivided { .. } => "give --tasks questions --data questions=FILE, or --text FILE".into(),
+            Self::NotDivided { .. } => {
+                "give --tasks questions --data questions=FILE, or --text FILE".into()
+            }
             Self::Shuffled => {
                 "the paper validates on the first fifth, in the order of the files".into()
             }

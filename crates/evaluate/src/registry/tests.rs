@@ -175,7 +175,7 @@ fn tasks_and_data_that_do_not_fit_are_refused() {
         LaserOptions::default(),
     );
     let error = refused(open_tasks(&named(&["dummy"]), &asked));
-    assert_eq!(error.to_string(), "--samples names dummy; it applies only to --tasks");
+    assert_eq!(error.to_string(), "--samples names dummy; it applies only to task files");
     let error = refused(open_parts(&named(&["dummy"]), &asked, None));
     assert_eq!(error, RegistryError::NotWithParts { option: TaskOption::Samples });
     let mut data = plain(&[("laser_fever", &path)]);

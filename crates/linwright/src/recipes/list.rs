@@ -173,8 +173,7 @@ impl JobList {
             for entry in &mut self.entries {
                 let fields = (entry.verb.fields)();
                 let Some(field) = field_named(&fields, key) else {
-                    let has = |key: &str| field_named(&fields, key).is_some();
-                    if let Some(told) = renamed(&entry.verb.words(), key, &has) {
+                    if let Some(told) = renamed(&entry.verb.words(), key, &fields) {
                         let words = entry.verb.words();
                         return Err(wrong(format!("{name}: {} of {words} {told}", shown(key))));
                     }

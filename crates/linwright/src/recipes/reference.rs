@@ -131,7 +131,7 @@ fn value_of(field: &Field) -> String {
                     None => format!("keys with values: {keys}"),
                 }
             }
-            (None, _) => format!("a {} with its options: {}", catalogue.what, names(catalogue)),
+            (None, _) => format!("{} with its options: {}", catalogue.what, names(catalogue)),
         },
         Kind::Named(names) => {
             let names: Vec<String> = names.iter().map(|name| format!("`{}`", name.name)).collect();

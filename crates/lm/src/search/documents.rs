@@ -56,7 +56,8 @@ impl MetricName {
         if !found.higher_is_better {
             let (task, name) = (&result.task, &found.name);
             return Err(wrong(format!(
-                "{name} of {task} is no share of right answers; give metric of --evaluation, one of {}",
+                "{name} of {task} is no share of right answers; give --evaluation metric=NAME with one \
+                 of {}",
                 known()
             )));
         }
@@ -76,8 +77,8 @@ impl MetricName {
             return Ok(right.round() as usize);
         }
         Err(wrong(format!(
-            "{} of {} is {value} on {documents} documents: no share of right answers; give metric \
-             of --evaluation, one that is 1 or 0 for each document, such as acc",
+            "{} of {} is {value} on {documents} documents: no share of right answers; give \
+             --evaluation metric=NAME with one that is 1 or 0 for each document, such as acc",
             self.name, result.task
         )))
     }

@@ -9,10 +9,11 @@ import keyword
 import os
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from . import _linwright
 from ._errors import UsageError
+from ._model import Model
 from ._progress import Progress, receiver
 from ._results import Result
 
@@ -24,14 +25,10 @@ _PROGRESS = "How to report progress: a function of step, done and total, True fo
 _SHARD = "Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the result of all."
 _WAITING = "Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the first writes output."
 
-
-if TYPE_CHECKING:
-    from ._model import Model
-
 #: A path.
 StrPath = Union[str, "os.PathLike[str]"]
 #: What an option of text takes: many are names or paths of files, some numbers or words.
-Text = Union[str, int, float, "os.PathLike[str]", "Model"]
+Text = Union[str, int, float, "os.PathLike[str]", Model]
 
 
 class Option:

@@ -2,7 +2,7 @@
 
     import linwright.ray
 
-    linwright.ray.run(linwright.evaluate, shards=16, model="pocket", questions="pocket", output="result.json")
+    linwright.ray.run(linwright.evaluate, shards=16, model="pocket", tasks="pocket", output="result.json")
 
 Each shard is a task, with the given cores and memory, or the memory that a dry run of the job estimates. Shards work in
 `result.json.shards` and the merge writes `result.json`: all nodes must share the folder in which this is called. Shards of a

@@ -4,7 +4,7 @@
 //! `#[serde(flatten, with = "Folding::<Group>")]` gives the group this form in commands and
 //! recipes. What is often typed keeps a flag of its own: [`Folded::OWN`].
 
-use super::terms::{Catalogue, Entry, TERM, Term, TermOf, Terms};
+use super::terms::{Catalogue, Entry, TERM, Term, TermOf, Terms, options};
 use super::{Name, Options, check_together, schema};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -93,13 +93,6 @@ fn is_key<T: Folded>(key: &str) -> bool {
     !T::OWN.contains(&key) && T::NAMED_BY != Some(key)
 }
 
-fn options<T: Folded>(group: &T) -> Map<String, Value> {
-    match serde_json::to_value(group) {
-        Ok(Value::Object(options)) => options,
-        other => unreachable!("options are a map of plain data: {other:?}"),
-    }
-}
-
 impl<T: Folded> Folding<T> {
     /// The options with flags of their own, and a term of the keys that are not the standard ones.
     ///
@@ -116,7 +109,8 @@ impl<T: Folded> Folding<T> {
         let keys = entry.into_iter().flat_map(|entry| &entry.keys);
         let given = keys.filter_map(|key| {
             let value = all.get(&key.name).filter(|value| standard.get(&key.name) != Some(value));
-            Some((key.name.clone(), value?.clone()))
+            // A key without a value is not typed.
+            Some((key.name.clone(), value.filter(|value| !value.is_null())?.clone()))
         });
         let given: Vec<_> = given.collect();
         let is_given = !name.is_empty() || !given.is_empty();

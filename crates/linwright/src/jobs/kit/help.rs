@@ -66,7 +66,6 @@ const HEADINGS: [(&str, &[&str]); 2] = [
             "more_texts",
             "num_fewshot",
             "samples",
-            "shuffle",
             "stride",
             "system_instruction",
             "text_field",

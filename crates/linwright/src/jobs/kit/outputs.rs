@@ -18,7 +18,8 @@ pub fn directory(
 ) -> Result<(), Failure> {
     if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
         return Err(Failure::usage(format!("{} would be a directory", path.display())).hint(
-            "give another name; `linwright export DIR --form gguf -o OUT` makes a file for llama.cpp of it",
+            "give another name; of a language model, `linwright export DIR --form gguf -o OUT` makes a \
+             file for llama.cpp",
         ));
     }
     check_place(path, inputs, session)?;

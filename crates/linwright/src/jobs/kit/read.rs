@@ -1,5 +1,6 @@
 //! Jobs from maps of options.
 
+use super::elsewhere::option_elsewhere;
 use super::fields::related_fields;
 use super::renamed::renamed;
 use super::{Field, JobError, Kind, Options, Pairs, fields, schema, sizes};
@@ -25,8 +26,8 @@ pub(super) fn read_of<J: Options>(
     let mut job = Map::new();
     for (written, value) in options {
         let Some(field) = fields.iter().find(|field| field.is_called(written)) else {
-            let has = |key: &str| fields.iter().any(|field| field.is_called(key));
-            if let Some(told) = renamed(words, written, &has) {
+            let told = renamed(words, written, &fields);
+            if let Some(told) = told.or_else(|| option_elsewhere(written, &fields)) {
                 return Err(JobError::new(format!("{} {told}", shown(written))));
             }
             let names: Vec<&str> = fields.iter().map(|field| field.key.as_str()).collect();

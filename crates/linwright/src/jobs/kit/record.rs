@@ -58,10 +58,10 @@ impl JobRecord {
 
     /// Its fields.
     pub(crate) fn into_map(self) -> Result<Map<String, Value>, Failure> {
-        match serde_json::to_value(self).map_err(|error| unwritable(&error))? {
-            Value::Object(fields) => Ok(fields),
-            _ => Ok(Map::new()),
-        }
+        let inputs = serde_json::to_value(self.inputs).map_err(|error| unwritable(&error))?;
+        let data = serde_json::to_value(self.data).map_err(|error| unwritable(&error))?;
+        let fields = [("job", Value::Object(self.job)), ("inputs", inputs), ("data", data)];
+        Ok(fields.map(|(key, value)| (key.to_owned(), value)).into_iter().collect())
     }
 
     /// The file that it becomes.

@@ -69,7 +69,7 @@ impl Terms for Cut {
 pub struct CutOptions {
     /// What is removed, with how it is computed: `rank-reduction`, `bottom-k`, `random-k`,
     /// `dropout`, `zero` or `vendi`, such as `vendi:quality` or `rank-reduction:part=key`.
-    /// `linwright ls intervention` lists the keys.
+    /// `linwright ls keys COMMAND` lists the keys.
     #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
     pub intervention: WithOptions<Cut>,
     /// Share of the parameters to keep.

@@ -20,7 +20,7 @@ pub struct SlotOptions {
     #[schemars(extend("x-value" = "LAYERS", "examples" = ["0-1"]))]
     pub layers: Option<String>,
     /// Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default: all
-    /// linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+    /// linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or --sites].
     #[schemars(with = "Vec<Names<RoleName>>")]
     pub roles: Vec<RoleName>,
     /// Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
@@ -99,7 +99,7 @@ impl SlotOptions {
         match self.roles.is_empty() && self.sites.is_empty() && parts.is_empty() {
             false => Ok(()),
             true => Err(JobError::new("no weights are selected")
-                .hint("give --roles mlp,attn, --roles ROLE, --sites PATTERN or --intervention NAME:part=PART, and --layers LAYER")),
+                .hint("give --roles mlp,attn, --sites PATTERN or --intervention rank-reduction:part=key, and --layers LAYER")),
         }
     }
 }

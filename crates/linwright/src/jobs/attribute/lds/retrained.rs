@@ -19,7 +19,7 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
     }
     job.training.check()?;
     if job.images.format.is_some() {
-        return Err(Failure::usage("--images: the format is found by what is there"));
+        return Err(Failure::usage("--images: format is detected from the files"));
     }
     let plans = plans(job)?;
     let inputs = outputs::inputs_of(job, session);

@@ -3,9 +3,8 @@
 mod result;
 
 use self::result::WorldWritten;
-use crate::jobs::kit::record;
 use crate::jobs::kit::{
-    Failure, FailureKind, Job, Outcome, OutputPath, Session, bounds, outputs, room,
+    Failure, FailureKind, Job, Outcome, OutputPath, Session, bounds, outputs, record, room,
 };
 use linwright_data::world::{FactQuestion, World, WorldSettings};
 use linwright_report::ReportKind;

@@ -16,6 +16,7 @@ mod with_options;
 pub use key::{Key, ValueKind};
 pub use text::plain_value;
 pub use with_options::WithOptions;
+pub(super) use with_options::options;
 
 use linwright_run::shown;
 use linwright_run::spelling::nearest_names;
@@ -129,7 +130,7 @@ impl Catalogue {
                 format!("{word} or {word}:key=value,..., with keys of {}", entry.words())
             }
             (Some(entry), None) => format!("KEY=VALUE,..., with keys of {}", entry.words()),
-            (None, _) => format!("NAME or NAME:key=value,..., with the name of a {}", self.what),
+            (None, _) => format!("NAME or NAME:key=value,..., NAME of {}", self.what),
         }
     }
 

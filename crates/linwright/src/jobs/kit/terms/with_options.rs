@@ -36,7 +36,7 @@ impl<T> Deref for WithOptions<T> {
 }
 
 /// All options of a value, as a map.
-fn options(value: &impl Serialize) -> Map<String, Value> {
+pub(in crate::jobs::kit) fn options(value: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(options)) => options,
         other => unreachable!("options are a map of plain data: {other:?}"),

@@ -6,10 +6,9 @@ mod names;
 mod result;
 
 use self::result::{BestOfComparison, CompareCost, CompareResult};
-use crate::jobs::kit::Folding;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{
-    Division, Failure, Job, Outcome, OutputPath, Recover, Session, WithOptions, bounds,
+    Division, Failure, Folding, Job, Outcome, OutputPath, Recover, Session, WithOptions, bounds,
 };
 use crate::jobs::language::calibration::{CalibrationOptions, CalibrationText};
 use crate::jobs::language::compress::StoredDType;

@@ -29,7 +29,7 @@ pub(super) fn resolved(job: &Compress) -> Result<Budget, JobError> {
     let given = [("heal", job.heal.is_some()), ("offload", job.offload)];
     if let Some((flag, _)) = given.iter().find(|(_, given)| *given) {
         return Err(JobError::new(format!(
-            "--{flag} goes with one method, --method best tries several"
+            "--{flag} cannot be used with --method best, which tries several"
         )));
     }
     let share = job.size().and_then(|size| size.keep()).ok_or_else(|| {

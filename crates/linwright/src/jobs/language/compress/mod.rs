@@ -14,12 +14,11 @@ mod spec;
 pub(in crate::jobs) mod summary;
 
 use self::result::{BudgetPlanned, CompressCost, CompressResult, PruneCost};
-use crate::jobs::kit::Folding;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::sizes::{SizeText, size_of};
 use crate::jobs::kit::{
-    ByteSize, Division, Failure, Job, JobError, Outcome, OutputPath, Recover, Session, WithOptions,
-    bounds,
+    ByteSize, Division, Failure, Folding, Job, JobError, Outcome, OutputPath, Recover, Session,
+    WithOptions, bounds,
 };
 use crate::jobs::language::allocating::Allocate;
 use crate::jobs::language::calibration::{self, CalibrationOptions, CalibrationText};

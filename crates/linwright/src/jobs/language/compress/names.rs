@@ -39,7 +39,7 @@ static METHODS: LazyLock<Catalogue> = LazyLock::new(|| {
     entries.extend(kinds().into_iter().map(of_kind));
     let help = "for each layer the method and size that cost least loss";
     entries.push(Entry::new(AUTO, help));
-    let help = "the one of several methods that costs least loss at this share, with sizes";
+    let help = "the method that costs least loss at this share, the same for all layers";
     entries.push(Entry::new(BEST, help));
     Catalogue::new("method", entries)
 });

@@ -175,7 +175,7 @@ fn few_tokens(plan: &Plan, model: &Transformer, windows: &Windows) -> Option<Str
     (tokens < enough).then(|| {
         format!(
             "note: {tokens} calibration tokens are few for layers of {inputs} inputs; {enough} or \
-             more (num_tokens of --calibration, with as long a text) make a better model"
+             more make a better model: raise num_tokens of --calibration"
         )
     })
 }

@@ -4,10 +4,9 @@ mod edit;
 mod result;
 
 use self::result::LaserResult;
-use crate::jobs::kit::Folding;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{
-    Failure, Job, JobError, Outcome, OutputPath, Session, SizeText, bounds, parse_layers,
+    Failure, Folding, Job, JobError, Outcome, OutputPath, Session, SizeText, bounds, parse_layers,
 };
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::evaluation::EvaluationOptions;

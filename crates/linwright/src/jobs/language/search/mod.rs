@@ -5,9 +5,10 @@ mod ranks;
 mod result;
 
 use self::result::SearchResult;
-use crate::jobs::kit::Folding;
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, WithOptions, bounds};
+use crate::jobs::kit::{
+    Division, Failure, Folding, Job, Outcome, OutputPath, Session, WithOptions, bounds,
+};
 use crate::jobs::language::calibration::{self, CalibrationOptions, CalibrationText};
 use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::form::{EditedForms, SavedForm};

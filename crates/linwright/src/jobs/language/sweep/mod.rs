@@ -4,8 +4,7 @@ pub(crate) mod grid;
 mod result;
 
 use self::result::SweepOfModel;
-use crate::jobs::kit::Folding;
-use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session};
+use crate::jobs::kit::{Division, Failure, Folding, Job, Outcome, OutputPath, Session};
 use crate::jobs::language::cuts::CutOptions;
 use crate::jobs::language::judging::ChoiceOptions;
 use crate::jobs::language::slots::SlotOptions;

@@ -51,7 +51,7 @@ fn shard_directories(given: &[PathBuf], session: &Session<'_>) -> Result<Vec<Pat
     let mut directories = Vec::new();
     for path in given {
         if path.is_file() {
-            session.note(&format!("note: {} is no directory, and not merged", shown_path(path)));
+            session.note(&format!("note: {} is not a directory and is left out", shown_path(path)));
             continue;
         }
         if is_shard(path) || !path.is_dir() {
