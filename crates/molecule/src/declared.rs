@@ -1,4 +1,5 @@
-//! Units declared by pairs of a frame, arrays and attributes, each part separately.
+//! Units from text: names that a user gives, and units declared by pairs of a frame, arrays and
+//! attributes, each part separately.
 //!
 //! Names are words: `e_unit`, `energy_unit`, `EnergyUnits`, `unit_length`, and `units` for all.
 //! Declared units apply. Undeclared parts are given by the user, or else have the default unit of

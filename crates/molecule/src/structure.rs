@@ -110,6 +110,33 @@ pub struct Labels {
 }
 
 impl Structure {
+    /// Converts positions, cell, momenta and labels to other units. Charges have none.
+    pub fn convert(&mut self, from: Units, to: Units) {
+        if from == to {
+            return;
+        }
+        let length = from.length_to(to);
+        let times = |values: &mut [[f64; 3]], factor: f64| {
+            values.iter_mut().flatten().for_each(|value| *value *= factor);
+        };
+        times(&mut self.positions, length);
+        if let Some(Cell { rows, .. }) = &mut self.cell {
+            times(rows, length);
+        }
+        if let Some(momenta) = &mut self.momenta {
+            times(momenta, from.energy_to(to).sqrt());
+        }
+        if let Some(energy) = &mut self.labels.energy {
+            *energy *= from.energy_to(to);
+        }
+        if let Some(forces) = &mut self.labels.forces {
+            times(forces, from.force_to(to));
+        }
+        if let Some(stress) = &mut self.labels.stress {
+            times(stress, from.stress_to(to));
+        }
+    }
+
     /// Checks that there is one position for each species, that all numbers are finite, and that
     /// per-atom labels have one value for every atom.
     ///
@@ -241,35 +268,6 @@ impl Column {
     }
 }
 
-impl Structure {
-    /// Converts positions, cell, momenta and labels to other units. Charges have none.
-    pub fn convert(&mut self, from: Units, to: Units) {
-        if from == to {
-            return;
-        }
-        let length = from.length_to(to);
-        let times = |values: &mut [[f64; 3]], factor: f64| {
-            values.iter_mut().flatten().for_each(|value| *value *= factor);
-        };
-        times(&mut self.positions, length);
-        if let Some(Cell { rows, .. }) = &mut self.cell {
-            times(rows, length);
-        }
-        if let Some(momenta) = &mut self.momenta {
-            times(momenta, from.energy_to(to).sqrt());
-        }
-        if let Some(energy) = &mut self.labels.energy {
-            *energy *= from.energy_to(to);
-        }
-        if let Some(forces) = &mut self.labels.forces {
-            times(forces, from.force_to(to));
-        }
-        if let Some(stress) = &mut self.labels.stress {
-            times(stress, from.stress_to(to));
-        }
-    }
-}
-
 impl Cell {
     /// Its volume if it repeats along all its vectors.
     #[must_use]
@@ -293,10 +291,7 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn near(found: f64, expected: f64, share: f64) {
-        assert!((found - expected).abs() <= share * expected.abs(), "{found}, expected {expected}");
-    }
+    use crate::units::near;
 
     #[test]
     fn structures_are_converted_and_back() {

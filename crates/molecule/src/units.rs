@@ -200,14 +200,16 @@ impl std::fmt::Display for Units {
     }
 }
 
+/// Checks that a number is another one within a share of it.
+#[cfg(test)]
+pub(crate) fn near(found: f64, expected: f64, share: f64) {
+    assert!((found - expected).abs() <= share * expected.abs(), "{found}, expected {expected}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::reference::constants;
-
-    fn near(found: f64, expected: f64, share: f64) {
-        assert!((found - expected).abs() <= share * expected.abs(), "{found}, expected {expected}");
-    }
 
     #[test]
     fn factors_are_those_of_the_reference() {

@@ -1,4 +1,4 @@
-//! What layers build their steps with.
+//! The builder, to which layers add their steps.
 
 use crate::affine::Affine;
 use crate::step::Step;

@@ -1,4 +1,4 @@
-//! The check of a description, a layer at a time.
+//! State of the check of a description.
 
 use crate::NetError;
 use linwright_run::memory::product;

@@ -42,7 +42,7 @@ pub enum LabelledImagesError {
     },
 }
 
-/// What the file of labels is called beside a key of the recipe, or an option.
+/// What the file of labels is called beside a key of the recipe, or as a key of an option.
 fn labels_of(of: &str) -> String {
     if of.starts_with("--") { "labels=FILE".to_owned() } else { format!("{of}.labels") }
 }

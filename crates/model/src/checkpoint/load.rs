@@ -111,7 +111,8 @@ fn load_directory(
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
     let mut reader = Reader::new(dir, &weights, config.family, headers);
-    (reader.precision, reader.shelf) = (precision, shelf);
+    reader.precision = precision;
+    reader.shelf = shelf;
     let mut config = config.with_ends(|name| reader.has(name));
     let untied = tied::settle(&mut source, &mut config, &reader)?;
     let tied = config.tied_embeddings;

@@ -1,4 +1,4 @@
-//! The weights of a model.
+//! The weights of a model, and the channels of pairs of species met so far.
 
 use super::dense::{Affine, Mixing, Packed, dense};
 use super::filters::Filters;

@@ -1,4 +1,5 @@
-//! Kinds of layers, one file each: a description and the step that computes it.
+//! Kinds of layers, one file each: a description and the step that computes it; `sequence` runs
+//! through a list of them.
 
 mod activation;
 mod attention;
@@ -31,10 +32,12 @@ use linwright_tensor::Scalar;
 use linwright_tensor::kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
 
+/// Default of serde.
 pub(crate) fn one() -> usize {
     1
 }
 
+/// Default of serde.
 fn yes() -> bool {
     true
 }

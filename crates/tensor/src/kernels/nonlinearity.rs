@@ -1,13 +1,14 @@
 //! Elementwise nonlinearities with their slopes, one number at a time.
 //!
-//! Sources: GELU and its tanh form from Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2;
-//! squared ReLU from So et al. 2021, arXiv:2109.08668. The methods here compute through libm;
-//! matrices of `f32` use [`feed_forward`](super::feed_forward), whose tests take these methods as
+//! The methods here compute through libm; matrices of `f32` use [`feed_forward`](super::feed_forward), whose tests take these methods as
 //! naive twins.
 
 use crate::Scalar;
 
 /// A nonlinearity, with its constants.
+///
+/// Sources: GELU and its tanh form from Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2;
+/// squared ReLU from So et al. 2021, arXiv:2109.08668.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation<T> {
     /// `x`.

@@ -288,8 +288,8 @@ fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]
     }
 }
 
-/// What other runtimes say to a form, in one line; none for a form of ordinary weights, which those
-/// load that know the model type.
+/// Which other runtimes load a form, in one line; `None` for ordinary weights, which every runtime
+/// that knows the model type loads.
 #[must_use]
 pub fn loads_in(form: ExportForm, model: &Transformer) -> Option<String> {
     let is_special = matches!(form, ExportForm::Blocks | ExportForm::Factored | ExportForm::Native);

@@ -289,7 +289,7 @@ impl SpinBasis {
     }
 
     /// The non-zero entries of a blade's real form.
-    pub(super) fn sparse_form(&self, pauli: Pauli, side: Side) -> Vec<Entry> {
+    fn sparse_form(&self, pauli: Pauli, side: Side) -> Vec<Entry> {
         let of_column = |column| {
             let (row, re, im) = pauli.entry(column);
             let entry = move |p: Place| Entry {
