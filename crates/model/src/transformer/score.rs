@@ -113,7 +113,8 @@ impl Transformer {
     }
 
     /// Number of rows in a block of logits.
-    pub(super) fn rows_of_logits(&self) -> usize {
+    #[must_use]
+    pub fn rows_of_logits(&self) -> usize {
         (LOGITS_AT_ONCE / self.config.vocab).max(MIN_ROWS)
     }
 

@@ -82,7 +82,7 @@ pub fn cross_entropy(logits: MatMut<'_, f32>, targets: &[u32], scale: f32) -> f6
 
 vectorised! {
     /// Maximum and log-sum-exp of a row.
-    fn log_sum<const FUSED: bool>(row: &[f32]) -> (f32, f64) {
+    pub(super) fn log_sum<const FUSED: bool>(row: &[f32]) -> (f32, f64) {
         let max = lanes::max(row);
         let mut sum = 0.0;
         let mut powers = [0.0; STRETCH];

@@ -12,6 +12,7 @@ pub mod circulant;
 pub mod cross_entropy;
 mod curves;
 pub mod diagonal;
+pub mod divergence;
 pub mod elementwise;
 pub mod exact_sum;
 pub mod feed_forward;
