@@ -194,3 +194,89 @@ fn a_model_held_in_16_bits_is_the_one_exported_in_them() {
         assert_eq!(perplexity(&held), perplexity(&exported), "{dtype}");
     }
 }
+
+/// Metrics of the divergence of a model from its baseline.
+const DIVERGENCES: [&str; 8] = [
+    "kl_mean",
+    "kl_median",
+    "kl_p90",
+    "kl_p99",
+    "kl_p99_9",
+    "delta_p_mean",
+    "delta_p_rms",
+    "same_top_token",
+];
+
+fn metric(result: &Value, task: &str, name: &str) -> f64 {
+    let found = &result["results"][task][format!("{name},none")];
+    found.as_f64().unwrap_or_else(|| panic!("{task} {name}: {found}"))
+}
+
+#[test]
+fn a_model_is_compared_with_its_baseline_token_by_token() {
+    let w = Workshop::new();
+    w.ok("compress model --method svd --rank 2 --roles down --dtype f32 -o cut");
+    w.write("more.txt", "Tom saw a boat. Mira lost the key by the lake and Tom saw it.");
+    let args = "eval cut --text text.jsonl --more-texts more.txt --tasks questions \
+                --data questions=questions.jsonl --window 64";
+    let alone = w.ok_json(args);
+    let both = w.ok_json(&format!("{args} --baseline model"));
+    for task in ["text", "text:more"] {
+        for name in DIVERGENCES {
+            assert!(alone["results"][task].get(format!("{name},none")).is_none(), "{name}");
+            assert!(metric(&both, task, name).is_finite());
+        }
+        assert!(metric(&both, task, "kl_mean") > 0.0);
+        assert!(metric(&both, task, "kl_p99") >= metric(&both, task, "kl_median"));
+        assert!((0.0..=1.0).contains(&metric(&both, task, "same_top_token")));
+        let (one, two) = (&alone["results"][task], &both["results"][task]);
+        assert_eq!(one["token_perplexity,none"], two["token_perplexity,none"]);
+    }
+    assert!(both["results"]["text"]["kl_mean_stderr,none"].as_f64().unwrap() > 0.0);
+    assert_eq!(alone["results"]["multiple_choice"], both["results"]["multiple_choice"]);
+    // The baseline has the figures that it has alone.
+    let dense = w.ok_json(&args.replace("cut", "model"));
+    let shown = w.ok(&format!("{args} --baseline model"));
+    let perplexity = format!("{:.4}", perplexity(&dense));
+    assert!(shown.contains(&perplexity) && shown.contains("kl_p99_9"), "{shown}");
+    let same = w.ok_json("eval model --text text.jsonl --window 64 --baseline model");
+    assert_eq!((metric(&same, "text", "kl_mean"), metric(&same, "text", "kl_p99_9")), (0.0, 0.0));
+    assert_eq!(metric(&same, "text", "same_top_token"), 1.0);
+}
+
+#[test]
+fn log_probabilities_in_a_file_stand_for_the_model_that_wrote_them() {
+    let w = Workshop::new();
+    w.ok("compress model --method svd --rank 2 --roles down --dtype f32 -o cut");
+    let line = "Tom saw a boat. Mira lost the key by the lake and Tom saw it.\n";
+    w.write("text.txt", line.repeat(40));
+    let save = "eval model --text text.txt --window 32 --limit 5 --save-logits base.kld";
+    let saved = w.ok_json(save);
+    // Each window counts the tokens after its first half.
+    assert_eq!(counted(&saved), 5 * (32 - 1 - 16));
+    assert!(saved["linwright"]["protocols"]["text"].as_str().unwrap().contains("second-half"));
+    w.fails(save, 2, &["base.kld"]);
+    w.ok(&format!("{save} --force"));
+    let halves = "eval cut --text text.txt --window 32 --limit 5 --second-half";
+    let live = w.ok_json(&format!("{halves} --baseline model"));
+    let stored = w.ok_json("eval cut --text text.txt --baseline base.kld");
+    assert_eq!(perplexity(&live), perplexity(&stored));
+    for name in DIVERGENCES {
+        let (live, stored) = (metric(&live, "text", name), metric(&stored, "text", name));
+        assert!((live - stored).abs() < 1e-3 * live.abs().max(0.01), "{name}: {live} {stored}");
+    }
+    // The model itself, against what it wrote.
+    let own = w.ok_json("eval model --text text.txt --baseline base.kld");
+    assert!(metric(&own, "text", "kl_mean").abs() < 1e-4);
+    let fewer = w.ok_json("eval cut --text text.txt --baseline base.kld --limit 2");
+    assert_eq!(counted(&fewer), 2 * 15);
+    w.write("other.txt", line.repeat(40).replacen("boat", "lake", 1));
+    w.fails("eval cut --text other.txt --baseline base.kld", 1, &["window 0", "other tokens"]);
+    let tasks = "eval cut --baseline base.kld --tasks questions --data questions=questions.jsonl";
+    w.fails(tasks, 2, &["needs one text"]);
+    w.fails("eval cut --text text.jsonl --second-half", 2, &["one text", "join"]);
+    w.fails("eval cut --text text.txt --second-half --stride 4", 2, &["--stride"]);
+    let bytes = std::fs::read(w.path("base.kld")).unwrap();
+    std::fs::write(w.path("short.kld"), &bytes[..bytes.len() - 9]).unwrap();
+    w.fails("eval cut --text text.txt --baseline short.kld", 1, &["short.kld", "bytes, found"]);
+}

@@ -1,6 +1,6 @@
 //! Report of a comparison: one table, one plot, and what was not possible.
 
-use crate::cell::{Cell, Compared, Dense, Figures, Found, Model, Verdict};
+use crate::cell::{Cell, Compared, Figures, Found, Model, Verdict};
 use crate::judge::{Costs, Speeds};
 use linwright_evaluate::{Comparison, Metric, TaskResult};
 use linwright_report::number::{bytes, grouped, significant};
@@ -27,19 +27,26 @@ pub fn table<M: Costs, S>(compared: &Compared<M, S>) -> Table {
             columns.push((head, true));
             columns.push(("from dense, 95 %".to_owned(), false));
         }
+        for name in from_dense(compared, result) {
+            let head = match dense.results.len() {
+                1 => name.to_owned(),
+                _ => format!("{}: {name}", result.task),
+            };
+            columns.push((head, true));
+        }
     }
     let memory = dense.memory.map(|_| "memory");
     let costs = ["parameters"].iter().chain(M::HEADS).chain(&["bytes"]).chain(&memory);
     columns.extend(costs.map(|head| ((*head).to_owned(), true)));
     let series = series(compared);
     let mut rows =
-        vec![Row { cells: dense_cells(dense), mark: Mark::Baseline, starts_block: false }];
+        vec![Row { cells: dense_cells(compared), mark: Mark::Baseline, starts_block: false }];
     let mut last = "";
     for cell in &compared.cells {
         let Some(figures) = cell.found.figures() else { continue };
         let place = series.iter().position(|name| *name == cell.method);
         rows.push(Row {
-            cells: cells(cell, figures, dense),
+            cells: cells(cell, figures, compared),
             mark: place.map_or(Mark::Plain, Mark::Series),
             starts_block: cell.method != last,
         });
@@ -56,10 +63,24 @@ fn shown<M: Costs>(result: &TaskResult) -> impl Iterator<Item = &Metric> {
     result.metrics.iter().take(M::METRICS)
 }
 
-fn dense_cells<M: Costs, S>(dense: &Dense<M, S>) -> Vec<String> {
+/// The metrics of a task that compare a model with the dense one, and so has none of them itself.
+fn from_dense<M: Costs, S>(compared: &Compared<M, S>, result: &TaskResult) -> Vec<&'static str> {
+    let has = |name: &str| {
+        let models = compared.cells.iter().filter_map(|cell| cell.found.figures());
+        let mut own = models.flat_map(|figures| &figures.results);
+        own.any(|own| own.task == result.task && own.metric(name).is_some())
+    };
+    M::FROM_DENSE.iter().copied().filter(|name| has(name)).collect()
+}
+
+fn dense_cells<M: Costs, S>(compared: &Compared<M, S>) -> Vec<String> {
+    let dense = &compared.dense;
     let mut cells = vec!["dense".to_owned(), String::new(), "1".to_owned()];
-    for metric in dense.results.iter().flat_map(shown::<M>) {
-        cells.extend([significant(metric.value, DIGITS), String::new()]);
+    for result in &dense.results {
+        for metric in shown::<M>(result) {
+            cells.extend([significant(metric.value, DIGITS), String::new()]);
+        }
+        cells.extend(from_dense(compared, result).iter().map(|_| String::new()));
     }
     cells.push(grouped(dense.parameters[1]));
     cells.extend(dense.macs.counts().into_iter().map(grouped));
@@ -71,8 +92,9 @@ fn dense_cells<M: Costs, S>(dense: &Dense<M, S>) -> Vec<String> {
 fn cells<M: Costs, S>(
     cell: &Cell<M, S>,
     figures: &Figures<M, S>,
-    dense: &Dense<M, S>,
+    compared: &Compared<M, S>,
 ) -> Vec<String> {
+    let dense = &compared.dense;
     let asked = cell.asked.map_or_else(String::new, |keep| keep.to_string());
     let mut cells = vec![cell.method.clone(), asked, format!("{:.4}", figures.parameters.keep())];
     for result in &dense.results {
@@ -83,6 +105,11 @@ fn cells<M: Costs, S>(
             let pair = figures.comparisons.iter().find(|c| is_of(c, result, metric));
             cells.push(pair.map_or_else(String::new, Comparison::in_one_cell));
         }
+        let value = |name: &str| own.and_then(|own| own.metric(name)).map(|metric| metric.value);
+        let values = from_dense(compared, result).into_iter().map(value);
+        cells.extend(
+            values.map(|value| value.map_or_else(String::new, |value| significant(value, DIGITS))),
+        );
     }
     cells.push(grouped(figures.parameters.model));
     cells.extend(figures.macs.counts().into_iter().map(grouped));

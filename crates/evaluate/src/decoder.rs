@@ -3,7 +3,7 @@
 use super::language_model::{
     Generated, Infilled, MaskedInput, ModelFailure, Scored, TopLogprobsRequest,
 };
-use super::packed::{Packed, last_stages};
+use super::packed::{LastOutput, Packed, last_stages};
 use super::{Cloze, Generation, LanguageModel, Sequence, TokenScore, cloze, similarity};
 use linwright_model::checkpoint::Sentence;
 use linwright_model::generate::{Choice, Stopping, generate_text};
@@ -27,6 +27,12 @@ impl<'a> Subject<'a> {
     #[must_use]
     pub fn new(decoder: &'a Transformer, tokenizer: &'a Tokenizer) -> Self {
         Self { decoder, tokenizer, max_length: None, sentence: None }
+    }
+
+    /// Size of the vocabulary of the model.
+    #[must_use]
+    pub fn vocab(&self) -> usize {
+        self.decoder.config().vocab
     }
 
     /// Limits inputs to `max_length` tokens, if that is fewer.
@@ -77,6 +83,13 @@ impl LanguageModel for Subject<'_> {
         let hidden = Stream::new(decoder.embed(packed.batch())?);
         let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), 0, packed.wanted())?;
         packed.read(decoder, self.tokenizer, &hidden, &wanted)
+    }
+
+    fn last_output(&self, packed: &Packed) -> Result<LastOutput<'_>, ModelFailure> {
+        let model = self.decoder;
+        let hidden = Stream::new(model.embed(packed.batch())?);
+        let (hidden, wanted) = last_stages(model, hidden, packed.batch(), 0, packed.wanted())?;
+        Ok(LastOutput { model, hidden, wanted })
     }
 
     fn is_masked(&self) -> bool {

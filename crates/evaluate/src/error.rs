@@ -1,6 +1,6 @@
 //! Errors of an evaluation.
 
-use crate::RegistryError;
+use crate::{LogitsFileError, RegistryError};
 use linwright_data::DataError;
 use linwright_data::sets::SetError;
 use linwright_ops::SiteId;
@@ -74,6 +74,9 @@ pub enum EvaluationError {
         /// The cause.
         source: Box<SetError>,
     },
+    /// A file of log-probabilities that does not fit.
+    #[error(transparent)]
+    LogitsFile(#[from] LogitsFileError),
     /// An unusable journal of an interrupted evaluation.
     #[error(transparent)]
     Journal(#[from] JournalError),

@@ -2,7 +2,6 @@
 //! evaluation come together.
 
 use super::{BatchAnswers, EvaluationError, Item, LanguageModel, RunOptions, Task};
-use linwright_model::checkpoint::LoadedModel;
 use linwright_run::{Damage, Fingerprint, JournalError, JournalFile};
 use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
@@ -179,10 +178,11 @@ pub fn requests_digest(task: &dyn Task) -> String {
 }
 
 /// The data that determines the answers to the batches of a task: program, instruction set, model,
-/// dtype, requests, options. `subject` is the evaluated model.
+/// dtype, requests, options. `models` are the SHA-256 of the models that are evaluated together,
+/// `subject` is one of them.
 #[must_use]
 pub fn journal_fingerprint(
-    model: &LoadedModel,
+    models: &[&str],
     dtype: &str,
     task: &dyn Task,
     subject: &dyn LanguageModel,
@@ -191,7 +191,7 @@ pub fn journal_fingerprint(
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "instruction_set": parallel::instruction_set(),
-        "model_sha256": model.hash,
+        "model_sha256": models.join(" "),
         "dtype": dtype,
         "task": task.id(),
         "requests": requests_digest(task),
@@ -227,6 +227,7 @@ mod tests {
             is_greedy: true,
             context_nll: None,
             top_logprobs: None,
+            divergence: None,
         }]]
     }
 

@@ -1,9 +1,14 @@
 //! The language model interface of the evaluation.
 
+use super::packed::{LastOutput, Packed};
 use super::{Cloze, Generation};
 use linwright_model::TokenScore;
+use linwright_tensor::kernels::divergence::Divergence;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
+
+/// The error of models that answer no other requests.
+const TEXTS_ONLY: &str = "these models read texts together, and answer nothing else";
 
 /// Any error of a model or tokenizer.
 pub type ModelFailure = Box<dyn Error + Send + Sync>;
@@ -46,6 +51,9 @@ pub struct Scored {
     pub scores: Vec<Vec<TokenScore>>,
     /// For each sequence the largest log-probabilities, if they were requested.
     pub top_logprobs: Vec<Option<TopLogprobs>>,
+    /// For each sequence the divergence of its scored tokens from the first model; no sequences
+    /// where it was not requested, and for the first model.
+    pub divergences: Vec<Vec<Divergence>>,
 }
 
 /// Input tokens with one contiguous span of masks.
@@ -130,6 +138,15 @@ pub trait LanguageModel {
         Err("this model does not report top log-probabilities".into())
     }
 
+    /// The output of the last layer for a batch, so that logits of several models can be compared.
+    ///
+    /// # Errors
+    /// Any error of the model; the default implementation shows no logits.
+    fn last_output(&self, packed: &Packed) -> Result<LastOutput<'_>, ModelFailure> {
+        let _ = packed;
+        Err("this model does not show its logits".into())
+    }
+
     /// Whether this is a masked language model, which answers cloze requests only.
     fn is_masked(&self) -> bool {
         false
@@ -208,32 +225,55 @@ pub trait LanguageModels {
     /// [`LanguageModel::score_with_top_logprobs`] of each model.
     ///
     /// # Errors
-    /// Any error of a model.
+    /// Any error of a model; the default implementation compares texts only.
     fn score_each(
         &self,
         sequences: &[Sequence<'_>],
         top_requests: &[Option<TopLogprobsRequest>],
-    ) -> Result<Vec<Scored>, ModelFailure>;
+    ) -> Result<Vec<Scored>, ModelFailure> {
+        let _ = (sequences, top_requests);
+        Err(TEXTS_ONLY.into())
+    }
+
+    /// [`LanguageModel::score`] of each model, and for each but the first the divergence of every
+    /// scored token from the first model: all models run over the same batch, and their logits are
+    /// compared as they are computed.
+    ///
+    /// # Errors
+    /// Any error of a model; the default implementation compares no tokens.
+    fn score_against_first(&self, sequences: &[Sequence<'_>]) -> Result<Vec<Scored>, ModelFailure> {
+        let _ = sequences;
+        Err("these models are not compared token by token".into())
+    }
 
     /// [`LanguageModel::infill`] of each model.
     ///
     /// # Errors
-    /// Any error of a model.
-    fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure>;
+    /// Any error of a model; the default implementation reads texts only.
+    fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure> {
+        let _ = texts;
+        Err(TEXTS_ONLY.into())
+    }
 
     /// [`LanguageModel::cosines`] of each model.
     ///
     /// # Errors
-    /// Any error of a model.
-    fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure>;
+    /// Any error of a model; the default implementation reads texts only.
+    fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure> {
+        let _ = pairs;
+        Err(TEXTS_ONLY.into())
+    }
 
     /// [`LanguageModel::generate`] of each model.
     ///
     /// # Errors
-    /// Any error of a model.
+    /// Any error of a model; the default implementation reads texts only.
     fn generate_each(
         &self,
         prompts: &[Vec<u32>],
         generation: &Generation,
-    ) -> Result<Vec<Vec<Generated>>, ModelFailure>;
+    ) -> Result<Vec<Vec<Generated>>, ModelFailure> {
+        let _ = (prompts, generation);
+        Err(TEXTS_ONLY.into())
+    }
 }

@@ -15,9 +15,11 @@
 
 mod answered;
 mod asked;
+mod beside;
 mod cloze;
 mod compare;
 mod decoder;
+mod divergence;
 mod division;
 mod error;
 mod harness;
@@ -25,6 +27,7 @@ mod infill;
 mod journal;
 mod language_model;
 mod laser;
+mod logits_file;
 mod overlap;
 mod packed;
 mod pair;
@@ -44,6 +47,7 @@ mod suitable;
 mod task;
 mod throughput;
 mod top_tokens;
+mod with_file;
 
 #[cfg(test)]
 mod tests;
@@ -68,10 +72,12 @@ tasks! {
 
 pub use answered::{Answered, AnsweredDocuments, AnsweredTask, answered_tasks};
 pub use asked::answer;
+pub use beside::{Beside, LastOutputs};
 pub use cloze::ClozeBatch;
 pub use compare::{Comparison, GroupComparisons, ItemScores, NORMAL_95, compare, compare_groups};
 pub use completion::Completion;
 pub use decoder::Subject;
+pub use divergence::{KL_MEAN, SAME_TOP, TokenDivergences};
 pub use division::first_fifth;
 pub use error::EvaluationError;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
@@ -86,11 +92,12 @@ pub use language_model::{
 pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
+pub use logits_file::{LogitsFile, LogitsFileError, LogitsWriter};
 pub use multiple_choice::MultipleChoice;
 pub use overlap::{leave_out_overlap, overlap};
-pub use packed::{Packed, Wanted, last_stages};
+pub use packed::{LastOutput, Packed, Wanted, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
-pub use provenance::{Build, provenance, provenance_of};
+pub use provenance::{Build, add_results, provenance, provenance_of};
 pub use registry::{
     OpenOptions, OpenTasks, Parts, RegistryError, TaskData, TaskEntry, TaskOption, TaskRequest,
     canonical_task, entries, entry, open_parts, open_tasks,
@@ -102,9 +109,10 @@ pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 pub use runner::{
     Answer, BatchAnswers, Hooks, Outcome, Prepared, Progress, RunOptions, Several, check_model,
-    evaluate, evaluate_each, tokens_of,
+    evaluate, evaluate_each, tokens_of, windows_of,
 };
 pub use sentences::{SENTENCE_TASKS, SentencePairs, SentenceTask};
 pub use similarity::Pairs;
-pub use task::{FileTask, OpenTask, Task, TaskOptions, open_task};
+pub use task::{FileTask, OpenTask, Task, TaskOptions, is_text, open_task};
 pub use throughput::tokens_per_second;
+pub use with_file::{Compared, Recorded};

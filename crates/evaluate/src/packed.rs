@@ -7,6 +7,7 @@ use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, ModelError, ShowLogits, Stream, Transformer};
 use linwright_ops::{Network, NoProbe};
 use linwright_tensor::Mat;
+use linwright_tensor::kernels::divergence::{Divergence, divergence};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of hidden states to score, each with its target token.
@@ -22,6 +23,30 @@ pub struct Packed {
     counts: Vec<usize>,
     /// For indices into `wanted`: the sequence and its request for top log-probabilities.
     top_requests: BTreeMap<usize, (usize, TopLogprobsRequest)>,
+}
+
+/// Output of the last layer of a model for a batch.
+#[derive(Debug)]
+pub struct LastOutput<'m> {
+    /// The model, whose head reads it.
+    pub model: &'m Transformer,
+    /// The output (rows, width).
+    pub hidden: Mat<f32>,
+    /// Rows of it to score, in the order of [`Packed::wanted`].
+    pub wanted: Wanted,
+}
+
+/// Scores and logits (wanted, vocab) of some rows.
+pub(super) fn logits_of(
+    output: &LastOutput<'_>,
+    wanted: &[(usize, u32)],
+) -> Result<(Vec<TokenScore>, Mat<f32>), ModelError> {
+    let mut logits = Mat::zeros(wanted.len(), output.model.config().vocab);
+    let mut keep = |row: usize, found: &[f32], _: &TokenScore| {
+        logits.row_mut(row).copy_from_slice(found);
+    };
+    let scores = output.model.score_rows_seen(&output.hidden, wanted, &mut keep)?;
+    Ok((scores, logits))
 }
 
 /// Rows of one sequence in the batch: those of the shared prefix, then its own.
@@ -197,8 +222,7 @@ impl Packed {
         wanted: &[(usize, u32)],
         show: &mut ShowLogits<'_>,
     ) -> Result<Vec<Vec<TokenScore>>, ModelError> {
-        let mut scores = model.score_rows_seen(hidden, wanted, show)?.into_iter();
-        Ok(self.counts.iter().map(|&count| scores.by_ref().take(count).collect()).collect())
+        Ok(self.by_sequence(model.score_rows_seen(hidden, wanted, show)?))
     }
 
     /// As [`Self::scores`], with the requested top log-probabilities.
@@ -222,7 +246,55 @@ impl Packed {
         let scores = self.scores_seen(model, hidden, wanted, &mut show)?;
         let decoded = |top: Option<TopTokens>| top.map(|top| top.decode(tokenizer)).transpose();
         let top_logprobs = found.into_iter().map(decoded).collect::<Result<_, _>>()?;
-        Ok(Scored { scores, top_logprobs })
+        Ok(Scored { scores, top_logprobs, ..Scored::default() })
+    }
+
+    /// Scores of several models for the same batch, and for each but the first the divergence of
+    /// every scored token from the first. Logits of a block of rows are computed by one model after
+    /// the other, so memory does not grow with the batch.
+    ///
+    /// # Errors
+    /// [`ModelError::NonFinite`] if a logit is not finite.
+    ///
+    /// # Panics
+    /// If there is no model, or the vocabularies differ.
+    pub fn read_against_first(
+        &self,
+        outputs: &[LastOutput<'_>],
+    ) -> Result<Vec<Scored>, ModelError> {
+        let rows = outputs[0].model.rows_of_logits();
+        let mut scores: Vec<Vec<TokenScore>> = vec![Vec::new(); outputs.len()];
+        let mut divergences: Vec<Vec<Divergence>> = vec![Vec::new(); outputs.len()];
+        for start in (0..self.wanted.len()).step_by(rows) {
+            let end = self.wanted.len().min(start + rows);
+            let mut reference: Option<Mat<f32>> = None;
+            for (index, output) in outputs.iter().enumerate() {
+                let wanted = &output.wanted[start..end];
+                let (found, logits) = logits_of(output, wanted)?;
+                scores[index].extend(found);
+                let Some(reference) = &reference else {
+                    reference = Some(logits);
+                    continue;
+                };
+                let targets: Vec<u32> = wanted.iter().map(|&(_, token)| token).collect();
+                divergences[index].extend(divergence(logits.view(), reference.view(), &targets));
+            }
+        }
+        let of_model = |(scores, divergences): (Vec<TokenScore>, Vec<Divergence>)| Scored {
+            scores: self.by_sequence(scores),
+            top_logprobs: vec![None; self.counts.len()],
+            divergences: match divergences.is_empty() {
+                true => Vec::new(),
+                false => self.by_sequence(divergences),
+            },
+        };
+        Ok(scores.into_iter().zip(divergences).map(of_model).collect())
+    }
+
+    /// Values of scored tokens, by sequence.
+    fn by_sequence<T>(&self, values: Vec<T>) -> Vec<Vec<T>> {
+        let mut values = values.into_iter();
+        self.counts.iter().map(|&count| values.by_ref().take(count).collect()).collect()
     }
 }
 

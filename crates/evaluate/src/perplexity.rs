@@ -17,6 +17,7 @@
 //! lm-evaluation-harness (whitespace-separated words, UTF-8 bytes); they are given only if every
 //! token of the text was counted, since they would be too low otherwise.
 
+use super::divergence::{self, TokenDivergences};
 use super::request::Cut;
 use super::task::remove_at;
 use super::{
@@ -35,7 +36,13 @@ use std::path::Path;
 pub(super) const ENTRY: FileTask = FileTask {
     name: "text",
     summary: "perplexity per token of a text file or of the documents of a JSONL file",
-    reads: &[TaskOption::Window, TaskOption::Stride, TaskOption::Join, TaskOption::TextField],
+    reads: &[
+        TaskOption::Window,
+        TaskOption::Stride,
+        TaskOption::SecondHalf,
+        TaskOption::Join,
+        TaskOption::TextField,
+    ],
     is_divided: false,
     open: |path, options| Ok(Box::new(TextPerplexity::open(path, options)?)),
 };
@@ -85,6 +92,12 @@ pub struct Protocol {
     /// Whether a last window shorter than `window` is left out.
     #[serde(default)]
     whole_windows: bool,
+    /// Whether only the tokens after the first half of each window are counted.
+    #[serde(default)]
+    second_half: bool,
+    /// Largest number of windows.
+    #[serde(default)]
+    most_windows: Option<usize>,
 }
 
 /// A protocol with a name, which is also the name of its task.
@@ -100,7 +113,16 @@ pub struct NamedProtocol {
 /// The protocols of papers. All join the documents into one text, which is tokenized once.
 pub const PROTOCOLS: &[NamedProtocol] = {
     const fn of(window: usize, stride: usize, join: Join, whole_windows: bool) -> Protocol {
-        Protocol { window, stride, bos: Bos::Auto, bos_in_windows: false, join, whole_windows }
+        Protocol {
+            window,
+            stride,
+            bos: Bos::Auto,
+            bos_in_windows: false,
+            join,
+            whole_windows,
+            second_half: false,
+            most_windows: None,
+        }
     }
     &[
         NamedProtocol {
@@ -204,6 +226,8 @@ impl Protocol {
                 bos_in_windows: true,
                 join,
                 whole_windows: false,
+                second_half: false,
+                most_windows: None,
             });
         };
         Err(EvaluationError::BadProtocol { window, stride, reason })
@@ -219,7 +243,28 @@ impl Protocol {
             bos_in_windows: false,
             join: Join::Space,
             whole_windows: false,
+            second_half: false,
+            most_windows: None,
         }
+    }
+
+    /// The protocol of `llama-perplexity`: whole windows side by side, each of which begins with
+    /// the beginning-of-sequence token, and counts the tokens after its first half.
+    ///
+    /// # Errors
+    /// [`EvaluationError::BadProtocol`] if the second half of a window has no prediction.
+    pub fn second_halves(
+        window: usize,
+        bos: Bos,
+        join: Join,
+        most_windows: Option<usize>,
+    ) -> Result<Self, EvaluationError> {
+        if window < 3 {
+            let reason = "the second half of a window needs a prediction, and so at least 3 tokens";
+            return Err(EvaluationError::BadProtocol { window, stride: window, reason });
+        }
+        let whole = Self::new(window, window, bos, join)?;
+        Ok(Self { second_half: true, whole_windows: true, most_windows, ..whole })
     }
 
     /// Id of the protocol; perplexities compare only under the same id.
@@ -238,8 +283,9 @@ impl Protocol {
             true => "-each-window",
             false => "",
         };
+        let half = if self.second_half { "_second-half" } else { "" };
         let (window, stride, bos) = (self.window, self.stride, self.bos.name());
-        format!("text_ppl_w{window}_s{stride}_bos-{bos}{windows}{join}")
+        format!("text_ppl_w{window}_s{stride}{half}_bos-{bos}{windows}{join}")
     }
 
     /// Window in tokens.
@@ -264,10 +310,13 @@ impl Protocol {
     pub(super) fn windows(&self, tokens: usize) -> Vec<(Range<usize>, usize)> {
         let mut windows = Vec::new();
         let (mut start, mut counted) = (0, 0);
-        while counted < tokens {
+        while counted < tokens && windows.len() < self.most_windows.unwrap_or(usize::MAX) {
             let end = tokens.min(start + self.window);
             // The first token of a window has no prediction.
-            let first = (counted - start).max(1);
+            let first = match self.second_half {
+                true => self.window / 2 + 1,
+                false => (counted - start).max(1),
+            };
             let is_whole = end - start == self.window || !self.whole_windows;
             if first < end - start && is_whole {
                 windows.push((start..end, first));
@@ -341,8 +390,21 @@ impl TextPerplexity {
     }
 
     fn open(path: &Path, options: &TaskOptions) -> Result<Self, EvaluationError> {
-        let protocol = Protocol::new(options.window, options.stride, options.bos, options.join)?;
-        Ok(Self::new(corpus(path, options)?, protocol))
+        let TaskOptions { window, bos, join, limit, .. } = *options;
+        if !options.second_half {
+            let protocol = Protocol::new(window, options.stride, bos, join)?;
+            return Ok(Self::new(corpus(path, options)?, protocol));
+        }
+        // A limit is one of windows: they are those of a single text.
+        let protocol = Protocol::second_halves(window, bos, join, limit)?;
+        let text =
+            Self::new(corpus(path, &TaskOptions { limit: None, ..options.clone() })?, protocol);
+        if text.documents.len() > 1 {
+            let reason =
+                "windows whose second half counts are those of one text: join the documents";
+            return Err(EvaluationError::BadProtocol { window, stride: window, reason });
+        }
+        Ok(text)
     }
 
     /// The protocol.
@@ -430,7 +492,9 @@ impl Task for TextPerplexity {
                 lower("bits_per_byte", nll / bytes / std::f64::consts::LN_2),
             ]);
         }
-        let samples = self.samples(replies, counted, mean);
+        let compared = divergence::pieces(replies.iter().flatten());
+        metrics.extend(divergence::metrics(&compared));
+        let samples = self.samples(replies, counted, mean, &compared);
         Ok(TaskResult {
             task: self.id(),
             protocol: self.protocol.id(),
@@ -454,7 +518,13 @@ impl TextPerplexity {
     /// Documents, or the windows of a single one, with their influences on the mean loss and on the
     /// perplexity. Both are ratios of sums; score plus influence has the score as its mean, so two
     /// models can be compared document by document.
-    fn samples(&self, replies: &[Vec<Reply>], counted: usize, mean: f64) -> Vec<Sample> {
+    fn samples(
+        &self,
+        replies: &[Vec<Reply>],
+        counted: usize,
+        mean: f64,
+        compared: &[TokenDivergences],
+    ) -> Vec<Sample> {
         let mut pieces = Vec::new();
         for (document, reply) in self.documents.iter().zip(replies.iter().flatten()) {
             let Reply::Rolling { nll, tokens, windows, .. } = reply else { continue };
@@ -467,6 +537,7 @@ impl TextPerplexity {
             pieces.extend(windows.iter().copied().enumerate().map(window));
         }
         let tokens_each = counted as f64 / pieces.len() as f64;
+        let divergences = divergence::scores(compared);
         let perplexity = mean.exp();
         let sample = |(index, (place, loss)): (usize, (String, WindowLoss))| {
             let WindowLoss { nll, tokens: own } = loss;
@@ -475,7 +546,9 @@ impl TextPerplexity {
                 ("nll_nats_per_token", mean + influence),
                 ("token_perplexity", perplexity * (1.0 + influence)),
             ];
-            let finite = figures.into_iter().filter(|(_, figure)| figure.is_finite());
+            let diverged = divergences.get(index).copied().into_iter().flatten();
+            let figures = figures.into_iter().chain(diverged);
+            let finite = figures.filter(|(_, figure)| figure.is_finite());
             let record = json!({"doc_id": index, "place": place, "nll": nll, "tokens": own});
             Sample {
                 place,
@@ -561,6 +634,22 @@ mod tests {
         names.dedup();
         assert_eq!(names[0], "wikitext2_token_ppl_2048");
         assert_eq!(names[names.len() - 3..], ["rotor_paper", "rotor_wikitext2", "rotor_paper"]);
+    }
+
+    #[test]
+    fn second_halves_are_those_of_whole_windows() {
+        let halves = |window, most| {
+            Protocol::second_halves(window, Bos::Auto, Join::Separate, most).unwrap()
+        };
+        assert_eq!(halves(4, None).windows(11), [(0..4, 3), (4..8, 3)]);
+        assert_eq!(halves(5, None).windows(11), [(0..5, 3), (5..10, 3)]);
+        assert_eq!(halves(3, Some(2)).windows(11), [(0..3, 2), (3..6, 2)]);
+        assert_eq!(halves(4, None).windows(3), []);
+        assert_eq!(
+            halves(512, Some(2)).id(),
+            "text_ppl_w512_s512_second-half_bos-auto-each-window"
+        );
+        assert!(Protocol::second_halves(2, Bos::Auto, Join::Separate, None).is_err());
     }
 
     #[test]

@@ -33,11 +33,7 @@ pub fn provenance_of(
     dtype: String,
     results: &[TaskResult],
 ) -> Provenance {
-    let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
-    protocols.dedup();
-    let mut data: Vec<DataSource> = results.iter().flat_map(data_of).collect();
-    data.dedup();
-    Provenance {
+    let mut provenance = Provenance {
         version: build.version.to_owned(),
         commit: (!build.commit.is_empty()).then(|| build.commit.to_owned()).into(),
         recipe: String::new(),
@@ -52,9 +48,21 @@ pub fn provenance_of(
             .duration_since(UNIX_EPOCH)
             .map_or(0.0, |d| d.as_secs_f64())
             .into(),
-        data,
-        protocols,
-    }
+        data: Vec::new(),
+        protocols: Vec::new(),
+    };
+    add_results(&mut provenance, results);
+    provenance
+}
+
+/// Adds the protocols and the data of results.
+pub fn add_results(provenance: &mut Provenance, results: &[TaskResult]) {
+    let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
+    protocols.dedup();
+    let mut data: Vec<DataSource> = results.iter().flat_map(data_of).collect();
+    data.dedup();
+    provenance.protocols.append(&mut protocols);
+    provenance.data.append(&mut data);
 }
 
 /// The data files of a task; if it does not list them, the task itself.

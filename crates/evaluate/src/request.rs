@@ -4,7 +4,7 @@
 //! and generation. Masked language models, which see the context on both sides, answer cloze
 //! requests, and encoders compare the embeddings of two texts.
 
-use super::Protocol;
+use super::{Protocol, TokenDivergences};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -161,6 +161,10 @@ pub enum Reply {
         text_tokens: usize,
         /// Its windows, in their order.
         windows: Vec<WindowLoss>,
+        /// Divergence of the counted tokens of each window from another model; none if it was not
+        /// requested.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        divergences: Vec<TokenDivergences>,
     },
     /// Answer to [`Request::Generate`].
     Generated {

@@ -2,7 +2,7 @@
 
 use super::{
     AnsweredDocuments, Bos, EvaluationError, HarnessOptions, Item, Join, LaserOptions, OpenOptions,
-    OpenTasks, Reply, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult, entry,
+    OpenTasks, Reply, Request, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult, entry,
 };
 use std::path::Path;
 
@@ -68,6 +68,14 @@ pub(super) fn keep_at<T>(list: &mut Vec<T>, indices: &[usize]) {
     });
 }
 
+/// Whether a task consists of texts that are read from their start, and nothing else.
+#[must_use]
+pub fn is_text(task: &dyn Task) -> bool {
+    let items = task.items();
+    let mut requests = items.iter().flat_map(|item| &item.requests);
+    requests.all(|request| matches!(request, Request::Rolling { .. }))
+}
+
 /// Options of tasks; each task reads those that concern it.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
@@ -75,6 +83,9 @@ pub struct TaskOptions {
     pub window: usize,
     /// Stride in tokens.
     pub stride: usize,
+    /// Whether only the tokens after the first half of each window count, as in `llama-perplexity`;
+    /// windows are then side by side, and `limit` is their number.
+    pub second_half: bool,
     /// Beginning-of-sequence token.
     pub bos: Bos,
     /// Whether documents are joined before the division into windows.
@@ -90,6 +101,7 @@ impl Default for TaskOptions {
         Self {
             window: 512,
             stride: 512,
+            second_half: false,
             bos: Bos::Auto,
             join: Join::Separate,
             limit: None,

@@ -525,7 +525,7 @@ fn a_closer_look_changes_no_score_and_finds_the_likeliest() {
         Some(TopLogprobsRequest { token: 12, count: 28 }),
         Some(TopLogprobsRequest { token: 4, count: 3 }),
     ];
-    let Scored { scores, top_logprobs: found } =
+    let Scored { scores, top_logprobs: found, .. } =
         model.score_with_top_logprobs(&sequences, &top_requests).unwrap();
     assert_eq!(scores, model.score(&sequences).unwrap());
     assert_eq!(found[0], None);
@@ -574,4 +574,80 @@ fn speeds_are_measured_in_turns_and_can_be_interrupted() {
     assert!(tokens_per_second(&[&encoder], &windows, &|| false).unwrap()[0] > 0.0);
     let stopped = tokens_per_second(&[&decoder], &windows, &|| true).unwrap_err();
     assert!(matches!(stopped, EvaluationError::Interrupted { .. }), "{stopped}");
+}
+
+/// Log-probabilities (28) of the token after `before`, each scored by itself.
+fn log_probabilities(model: &Subject<'_>, before: &[u32]) -> Vec<f64> {
+    let alone = |token: u32| {
+        let tokens = [before, &[token]].concat();
+        let one = [Sequence { tokens: &tokens, first_counted: before.len(), shared: 0 }];
+        -model.score(&one).unwrap()[0][0].nll
+    };
+    (0..28).map(alone).collect()
+}
+
+#[test]
+fn texts_are_compared_token_by_token_with_another_model() {
+    let (dense, tokenizer) = subject();
+    let edited = Transformer::random(dense.config().clone(), RngKey::new(9));
+    let [other, own] = [&dense, &edited].map(|model| Subject::new(model, &tokenizer));
+    let texts = ["what is it that was", "what was that", "is it what it was"];
+    let task = perplexity(&texts, 6, 6, Bos::Always);
+    let run = |divergence: bool, journal: Option<&mut FileJournal>| {
+        let journal = journal.map(|journal| journal as &mut dyn Journal);
+        let options = RunOptions { max_batch_tokens: 20, divergence, ..RunOptions::default() };
+        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal };
+        let both: [&dyn LanguageModel; 2] = [&other, &own];
+        let results = evaluate_each(&task, &Several(&both), &options, &mut hooks, |one| one);
+        results.unwrap().complete().unwrap()
+    };
+    let (plain, compared) = (run(false, None), run(true, None));
+    // Nothing that was there changes, and the first model is compared with none.
+    assert_eq!(compared[0], plain[0]);
+    let count = plain[1].metrics.len();
+    assert_eq!(compared[1].metrics[..count], plain[1].metrics);
+    let (mut kl, mut delta, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    for text in texts {
+        let tokens = [vec![0], own.encode(text).unwrap()].concat();
+        for (range, first) in task.protocol().windows(tokens.len()) {
+            let mut window = tokens[range].to_vec();
+            window[0] = 0;
+            for end in first..window.len() {
+                let [p, q] = [&other, &own].map(|model| log_probabilities(model, &window[..end]));
+                kl.push(p.iter().zip(&q).map(|(p, q)| p.exp() * (p - q)).sum::<f64>());
+                let target = window[end] as usize;
+                delta.push(q[target].exp() - p[target].exp());
+                let top = |of: &[f64]| (0..28).max_by(|a, b| of[*a].total_cmp(&of[*b]));
+                same.push(f64::from(u8::from(top(&p) == top(&q))));
+            }
+        }
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let squares: Vec<f64> = delta.iter().map(|delta| delta * delta).collect();
+    for (name, want) in [
+        ("kl_mean", mean(&kl)),
+        ("delta_p_mean", mean(&delta)),
+        ("delta_p_rms", mean(&squares).sqrt()),
+        ("same_top_token", mean(&same)),
+    ] {
+        let found = figure(&compared[1], name);
+        assert!((found - want).abs() < 1e-5, "{name}: {found} is not {want}");
+        assert!(compared[1].metric(name).unwrap().stderr.is_some(), "{name}");
+    }
+    assert!(figure(&compared[1], "kl_p99_9") >= figure(&compared[1], "kl_median"));
+    let scores = compared[1].samples.iter().map(|sample| sample.numbers["kl_mean"]);
+    assert!((mean(&scores.collect::<Vec<_>>()) - mean(&kl)).abs() < 1e-5);
+    // A journal restores them bit for bit.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.jsonl");
+    for _ in 0..2 {
+        let mut journal = FileJournal::open(&path, &serde_json::json!({})).unwrap();
+        assert_eq!(run(true, Some(&mut journal)), compared);
+    }
+    let identical: [&dyn LanguageModel; 2] = [&own, &own];
+    let options = RunOptions { divergence: true, ..RunOptions::default() };
+    let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
+    let same = evaluate_each(&task, &Several(&identical), &options, &mut hooks, |one| one);
+    let same = &same.unwrap().complete().unwrap()[1];
+    assert_eq!((figure(same, "kl_mean"), figure(same, "same_top_token")), (0.0, 1.0));
 }

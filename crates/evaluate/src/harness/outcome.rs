@@ -5,6 +5,7 @@ use super::metric::MetricRule;
 use super::prompt::{Prompt, text_of};
 use super::value::Value as Measured;
 use super::{HarnessTask, OutputType, place, scorer, task_hash};
+use crate::divergence;
 use crate::result::Sample;
 use crate::{Counts, EvaluationError, Metric, Reply, Request, Task, TaskResult};
 use linwright_run::sha256_hex;
@@ -36,6 +37,7 @@ pub(super) fn result(
                 .filter_map(|rule| figure(rule, &filter.name, &outcomes, task.bootstrap)),
         );
     }
+    metrics.extend(divergence::metrics(&divergence::pieces(replies.iter().flatten())));
     Ok(TaskResult {
         task: task.id(),
         protocol: task.protocol(),

@@ -99,7 +99,11 @@ impl LanguageModel for Ruled {
             let tokens = all.into_iter().take(top_request.count);
             Some(TopLogprobs { rank, tokens: tokens.map(|(loss, id)| (text(id), -loss)).collect() })
         });
-        Ok(Scored { scores: self.score(sequences)?, top_logprobs: found.collect() })
+        Ok(Scored {
+            scores: self.score(sequences)?,
+            top_logprobs: found.collect(),
+            ..Scored::default()
+        })
     }
 
     fn generate(

@@ -9,6 +9,8 @@ pub enum TaskOption {
     Window,
     /// Stride of perplexity.
     Stride,
+    /// Whether only the second half of windows counts.
+    SecondHalf,
     /// Whether documents are joined.
     Join,
     /// Field with the text.
@@ -40,6 +42,7 @@ impl TaskOption {
         match self {
             Self::Window => "--window",
             Self::Stride => "--stride",
+            Self::SecondHalf => "--second-half",
             Self::Join => "--join",
             Self::TextField => "--text-field",
             Self::Shots => "--num-fewshot",
@@ -58,7 +61,9 @@ impl TaskOption {
     #[must_use]
     pub fn readers(self) -> &'static str {
         match self {
-            Self::Window | Self::Stride | Self::Join => "the perplexity of a text (--text)",
+            Self::Window | Self::Stride | Self::SecondHalf | Self::Join => {
+                "the perplexity of a text (--text)"
+            }
             Self::TextField => "tasks of texts",
             Self::Shots
             | Self::ShotsSeed
@@ -83,6 +88,7 @@ impl TaskOption {
             | Self::Samples => true,
             Self::Window
             | Self::Stride
+            | Self::SecondHalf
             | Self::Join
             | Self::TextField
             | Self::Scoring
@@ -135,6 +141,7 @@ impl<'a> OpenOptions<'a> {
         let given = [
             (TaskOption::Window, text.window != default.window),
             (TaskOption::Stride, text.stride != text.window),
+            (TaskOption::SecondHalf, text.second_half),
             (TaskOption::Join, text.join != default.join),
             (TaskOption::Shots, harness.shots.is_some()),
             (TaskOption::ShotsSeed, harness.shots_seed.is_some_and(|seed| seed != 1234)),

@@ -96,6 +96,7 @@ fn options_that_no_task_reads_are_refused() {
     for (asked, option, reader) in [
         (text(TaskOptions { window: 9, stride: 9, ..of_text() }), TaskOption::Window, "text"),
         (text(TaskOptions { stride: 9, ..of_text() }), TaskOption::Stride, "text"),
+        (text(TaskOptions { second_half: true, ..of_text() }), TaskOption::SecondHalf, "text"),
         (text(TaskOptions { join: crate::Join::Space, ..of_text() }), TaskOption::Join, "text"),
         (harness(HarnessOptions { shots: Some(1), ..of_files() }), TaskOption::Shots, "arc_easy"),
         (

@@ -2,8 +2,8 @@
 
 use super::plan::{Batch, Job, RequestPlan, Work};
 use crate::{
-    Details, EvaluationError, Generated, Infilled, Item, Reply, Scored, TokenScore, TopLogprobs,
-    WindowLoss,
+    Details, EvaluationError, Generated, Infilled, Item, Reply, Scored, TokenDivergences,
+    TokenScore, TopLogprobs, WindowLoss,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,9 @@ pub enum Answer {
         /// Largest log-probabilities, if requested.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         top_logprobs: Option<TopLogprobs>,
+        /// Divergence of the counted tokens from the first model, if requested.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        divergence: Option<TokenDivergences>,
     },
     /// A continuation.
     Generated {
@@ -50,9 +53,15 @@ pub(super) fn of_scores(
     scored: Vec<Scored>,
 ) -> Result<BatchAnswers, EvaluationError> {
     let of_model = |found: Scored| {
+        let mut divergences = found.divergences.into_iter();
         let found = found.scores.into_iter().zip(found.top_logprobs);
         let answer = |(job, (scores, top_logprobs)): (&Job, (Vec<TokenScore>, _))| {
             check_finite(items, job, &scores)?;
+            let divergence = divergences.next().map(|found| TokenDivergences::of(&found));
+            if let Some((token, found)) = divergence.as_ref().and_then(|of| of.not_finite()) {
+                let (place, token) = (place(items, job), job.first_scored() + token);
+                return Err(EvaluationError::NonFinite { place, token, found });
+            }
             let (context, counted) = scores.split_at(job.first_counted - job.first_scored());
             Ok(Answer::Scored {
                 nll: sum_of(counted),
@@ -60,6 +69,7 @@ pub(super) fn of_scores(
                 is_greedy: counted.iter().all(|score| score.is_greedy),
                 context_nll: job.details.filter(|details| details.context).map(|_| sum_of(context)),
                 top_logprobs,
+                divergence,
             })
         };
         jobs.iter().zip(found).map(answer).collect()
@@ -106,11 +116,14 @@ pub(super) fn place(items: &[Item<'_>], job: &Job) -> String {
 impl RequestPlan {
     /// Whether answers have the form expected from `models` models for this batch.
     pub(super) fn fits(&self, batch: &Batch, models: usize, answers: &BatchAnswers) -> bool {
-        let fit = |answers: &Vec<Answer>| match &batch.work {
+        let fit = |(model, answers): (usize, &Vec<Answer>)| match &batch.work {
             Work::Score { jobs, .. } => {
                 fit_all(&self.jobs[jobs.clone()], answers, |job, answer| {
                     let counted = job.tokens.len() - job.first_counted;
-                    matches!(answer, Answer::Scored { tokens, .. } if *tokens == counted)
+                    let Answer::Scored { tokens, divergence, .. } = answer else { return false };
+                    let compared = divergence.as_ref().map(TokenDivergences::tokens);
+                    let is_compared = self.divergence && model > 0;
+                    *tokens == counted && compared == is_compared.then_some(counted)
                 })
             }
             Work::Generate(range) => {
@@ -129,7 +142,7 @@ impl RequestPlan {
                 })
             }
         };
-        answers.len() == models && answers.iter().all(fit)
+        answers.len() == models && answers.iter().enumerate().all(fit)
     }
 
     /// Adds the answers to a batch to the responses, by model, item and request.
@@ -178,8 +191,14 @@ fn fit_all<T>(asked: &[T], answers: &[Answer], mut fits: impl FnMut(&T, &Answer)
 }
 
 fn add_score(reply: &mut Reply, job: &Job, answer: &Answer) {
-    let Answer::Scored { nll: sum, tokens: counted, is_greedy: greedy, context_nll, top_logprobs } =
-        answer
+    let Answer::Scored {
+        nll: sum,
+        tokens: counted,
+        is_greedy: greedy,
+        context_nll,
+        top_logprobs,
+        divergence,
+    } = answer
     else {
         return;
     };
@@ -198,9 +217,11 @@ fn add_score(reply: &mut Reply, job: &Job, answer: &Answer) {
                 }));
             }
         }
-        Reply::Rolling { nll, tokens, windows, .. } => {
+        Reply::Rolling { nll, tokens, windows, divergences, .. } => {
             *nll += sum;
             *tokens += counted;
+            // Batches come in the order of the windows.
+            divergences.extend(divergence.clone());
             if let Some(window) = job.window.and_then(|window| windows.get_mut(window)) {
                 *window = WindowLoss { nll: *sum, tokens: *counted };
             }

@@ -31,13 +31,16 @@ pub struct RunOptions {
     pub max_batch_tokens: usize,
     /// Longest sequence in tokens that fits in memory, if bounded.
     pub longest: Option<usize>,
+    /// Whether windows of texts are compared token by token with the first of several models. Costs
+    /// no further pass.
+    pub divergence: bool,
     /// The batches to compute; those of other shards are only taken from the journal.
     pub shard: Shard,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { max_batch_tokens: 4096, longest: None, shard: Shard::WHOLE }
+        Self { max_batch_tokens: 4096, longest: None, divergence: false, shard: Shard::WHOLE }
     }
 }
 
@@ -121,6 +124,22 @@ pub fn tokens_of(
     let bos = resolve(task.bos(), model)?;
     let plan = RequestPlan::new(&items_of(task, model)?, model, bos, options, cancelled)?;
     Ok(plan.batches.iter().map(|batch| batch.tokens as u64).sum())
+}
+
+/// Tokens of the windows of a task that consists of texts, in order.
+///
+/// # Errors
+/// As [`tokens_of`].
+pub fn windows_of(
+    task: &dyn Task,
+    model: &dyn LanguageModel,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Vec<Vec<u32>>, EvaluationError> {
+    let bos = resolve(task.bos(), model)?;
+    let options = RunOptions::default();
+    let plan = RequestPlan::new(&items_of(task, model)?, model, bos, &options, cancelled)?;
+    let windows = plan.jobs.into_iter().filter(|job| job.window.is_some());
+    Ok(windows.map(|job| job.tokens).collect())
 }
 
 /// Evaluates a task on several models, batch by batch, and returns the value of `keep` for each
@@ -306,7 +325,7 @@ impl Run<'_, '_> {
         match &batch.work {
             Work::Score { groups, jobs } => {
                 let jobs = &plan.jobs[jobs.clone()];
-                let scored = self.scores(jobs, &plan.groups[groups.clone()])?;
+                let scored = self.scores(jobs, &plan.groups[groups.clone()], plan.divergence)?;
                 answer::of_scores(self.items, jobs, scored)
             }
             Work::Generate(range) => {
@@ -365,7 +384,12 @@ impl Run<'_, '_> {
 
     /// The scores of a batch. If the model fails on it, its jobs are tried one by one, so that the
     /// error names the job.
-    fn scores(&self, jobs: &[Job], groups: &[Group]) -> Result<Vec<Scored>, EvaluationError> {
+    fn scores(
+        &self,
+        jobs: &[Job],
+        groups: &[Group],
+        compared: bool,
+    ) -> Result<Vec<Scored>, EvaluationError> {
         fn sequence(job: &Job, shared: usize) -> Sequence<'_> {
             Sequence { tokens: &job.tokens, first_counted: job.first_scored(), shared }
         }
@@ -382,7 +406,11 @@ impl Run<'_, '_> {
             Some(TopLogprobsRequest { token: job.first_counted, count: details.top_logprobs })
         };
         let top_requests: Vec<Option<TopLogprobsRequest>> = jobs.iter().map(top_request).collect();
-        self.models.score_each(&sequences, &top_requests).map_err(|source| {
+        let scored = match compared {
+            true => self.models.score_against_first(&sequences),
+            false => self.models.score_each(&sequences, &top_requests),
+        };
+        scored.map_err(|source| {
             if let Err(stopped) = self.check() {
                 return stopped;
             }

@@ -108,6 +108,9 @@ pub(super) struct RequestPlan {
     pub(super) similarities: Vec<PendingSimilarity>,
     /// Responses before any batch, by item and request.
     pub(super) empty: Vec<Vec<Reply>>,
+    /// Whether sequences are compared token by token with the first of several models: windows of
+    /// texts alone are.
+    pub(super) divergence: bool,
     /// The batches, in the order in which their answers are added to the responses.
     pub(super) batches: Vec<Batch>,
 }
@@ -131,6 +134,7 @@ impl RequestPlan {
                 .collect::<Result<_, _>>()?;
             plan.empty.push(replies);
         }
+        plan.divergence = options.divergence && plan.jobs.iter().all(|job| job.window.is_some());
         plan.groups = plan.groups(options.max_batch_tokens);
         plan.check_lengths(items, options)?;
         plan.batches = plan.batches(options.max_batch_tokens);
@@ -239,7 +243,8 @@ impl RequestPlan {
                         details: None,
                     });
                 }
-                Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens, windows: none })
+                let divergences = Vec::new();
+                Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens, windows: none, divergences })
             }
             Request::Cloze(cloze) => {
                 let (infills, reply) = infill::plan(index, request, cloze, model, &item.place)?;

@@ -2,7 +2,7 @@
 
 use crate::{
     Generated, Generation, Infilled, LanguageModel, LanguageModels, MaskedInput, ModelFailure,
-    Scored, Sequence, TopLogprobsRequest,
+    Packed, Scored, Sequence, TopLogprobsRequest,
 };
 
 /// Models with one tokenizer that share no computation.
@@ -30,9 +30,16 @@ impl LanguageModels for Several<'_> {
                 return model.score_with_top_logprobs(sequences, top_requests);
             }
             let scores = model.score(sequences)?;
-            Ok(Scored { scores, top_logprobs: vec![None; sequences.len()] })
+            Ok(Scored { scores, top_logprobs: vec![None; sequences.len()], ..Scored::default() })
         };
         self.0.iter().map(score).collect()
+    }
+
+    fn score_against_first(&self, sequences: &[Sequence<'_>]) -> Result<Vec<Scored>, ModelFailure> {
+        let packed = Packed::new(sequences, &vec![None; sequences.len()]);
+        let outputs: Result<Vec<_>, _> =
+            self.0.iter().map(|model| model.last_output(&packed)).collect();
+        Ok(packed.read_against_first(&outputs?)?)
     }
 
     fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure> {

@@ -81,7 +81,11 @@ impl LanguageModel for Touchy {
             let tokens = numbers.by_ref().take(count).map(|nats| ("x".to_owned(), -nats));
             Some(TopLogprobs { rank: 1, tokens: tokens.collect() })
         };
-        Ok(Scored { scores, top_logprobs: top_requests.iter().map(top).collect() })
+        Ok(Scored {
+            scores,
+            top_logprobs: top_requests.iter().map(top).collect(),
+            ..Scored::default()
+        })
     }
 
     fn is_masked(&self) -> bool {
@@ -293,7 +297,8 @@ fn tasks() -> Vec<(&'static str, Asked, bool)> {
     ]
 }
 
-const OPTIONS: RunOptions = RunOptions { max_batch_tokens: 40, longest: None, shard: Shard::WHOLE };
+const OPTIONS: RunOptions =
+    RunOptions { max_batch_tokens: 40, longest: None, divergence: false, shard: Shard::WHOLE };
 
 /// The bits of the results of both models.
 type Bits = Vec<String>;
@@ -504,6 +509,7 @@ fn answers_of_another_form_are_refused() {
             is_greedy: true,
             context_nll: None,
             top_logprobs: None,
+            divergence: None,
         };
         for answers in [Vec::new(), vec![Vec::new(); 2], vec![vec![scored; 3]; 2]] {
             let mut journal = FileJournal::open(&path, &fingerprint(&task)).unwrap();

@@ -11,7 +11,10 @@ use linwright_compare::{Costs, Judge, JudgeError, Pieces, Speeds};
 use linwright_compress::CompressError;
 use linwright_compress::fit_to::FitTo;
 use linwright_evaluate as evaluate;
-use linwright_evaluate::{Hooks, Outcome, Progress, Subject, TaskResult};
+use linwright_evaluate::{
+    Beside, Hooks, KL_MEAN, Outcome, Progress, RunOptions, SAME_TOP, Subject, TaskResult,
+    evaluate_each, is_text,
+};
 use linwright_model::Transformer;
 use linwright_run::{Fingerprint, Monitor};
 use std::cell::RefCell;
@@ -41,6 +44,7 @@ impl JudgeError for LmError {
 impl Costs for Counts {
     const HEADS: &'static [&'static str] = &["multiply-adds", "with attention"];
     const METRICS: usize = 1;
+    const FROM_DENSE: &'static [&'static str] = &[KL_MEAN, SAME_TOP];
     const MEMORY: Option<&'static str> =
         Some("counted: weights as stored, activations and cache of a batch of the evaluation");
 
@@ -130,8 +134,17 @@ impl Judge for Work<'_> {
                 cancelled: &|| monitor.borrow().interrupted(),
                 journal: None,
             };
-            let found = evaluate::evaluate(task.as_ref(), &subject, &self.run, &mut hooks)?;
-            let result = found.complete()?;
+            let task = task.as_ref();
+            // The dense model is read by the edits alone.
+            let result = match is_text(task) && !std::ptr::eq(model, self.model) {
+                true => {
+                    let beside = Beside::new(self.model, &self.outputs, subject);
+                    let run = RunOptions { divergence: true, ..self.run };
+                    let both = evaluate_each(task, &beside, &run, &mut hooks, |result| result)?;
+                    both.complete()?.swap_remove(1)
+                }
+                false => evaluate::evaluate(task, &subject, &self.run, &mut hooks)?.complete()?,
+            };
             result.check_finite()?;
             results.push(result);
         }

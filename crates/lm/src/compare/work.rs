@@ -9,7 +9,7 @@ use linwright_compress::fit_to::FitTo;
 use linwright_compress::plan::{Edit, Plan, SlotSet};
 use linwright_compress::recover::{Recovery, estimate as recovery, recover};
 use linwright_compress::{CompressError, Rates};
-use linwright_evaluate::{RunOptions, Task};
+use linwright_evaluate::{LastOutputs, RunOptions, Task};
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Transformer, Windows};
@@ -23,6 +23,8 @@ pub struct Work<'a> {
     pub model: &'a Transformer,
     /// Hash of its weights.
     pub model_hash: &'a str,
+    /// Its outputs for the texts of the evaluation, which every candidate is compared with.
+    pub outputs: LastOutputs,
     /// Its tokenizer.
     pub tokenizer: &'a Tokenizer,
     /// Its pooling, for tasks of sentence encoders.

@@ -252,8 +252,11 @@ impl Work<'_> {
     ) -> Result<Vec<R>, LmError> {
         let Record { directory, print } = record;
         let path = directory.path().join(format!("{}.journal.jsonl", print.0));
+        // Behind the unedited model, others are compared with it token by token.
+        let divergence = variants.len() > 1 && variants[0].ops.is_empty();
         let made_by = json!({
             "variants": variants.len(),
+            "divergence": divergence,
             "print": print.0,
             "instruction_set": parallel::instruction_set(),
         });
@@ -279,7 +282,7 @@ impl Work<'_> {
             journal: Some(&mut journal as &mut dyn Journal),
         };
         // Cells are divided over shards, not the batches of one.
-        let run = RunOptions { shard: Shard::WHOLE, ..self.run };
+        let run = RunOptions { shard: Shard::WHOLE, divergence, ..self.run };
         let (mut overflow, mut judged) = (None, 0);
         let checked = |result: TaskResult| {
             let sites = variants[judged].ops.iter().map(|(site, _)| site);

@@ -3,8 +3,9 @@
 use linwright_compress::CompressError;
 use linwright_compress::intervention::put;
 use linwright_evaluate::{
-    ClozeBatch, Generated, Generation, Infilled, LanguageModel, LanguageModels, MaskedInput,
-    ModelFailure, Packed, Pairs, Scored, Sequence, Subject, TopLogprobsRequest, last_stages,
+    ClozeBatch, Generated, Generation, Infilled, LanguageModel, LanguageModels, LastOutput,
+    MaskedInput, ModelFailure, Packed, Pairs, Scored, Sequence, Subject, TopLogprobsRequest,
+    last_stages,
 };
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
@@ -211,6 +212,17 @@ impl LanguageModels for Variants<'_> {
         self.each(packed.batch(), packed.wanted(), |model, hidden, wanted| {
             packed.read(model, self.tokenizer, hidden, wanted)
         })
+    }
+
+    /// The head is no slot, so that of the original model reads every output.
+    fn score_against_first(&self, sequences: &[Sequence<'_>]) -> Result<Vec<Scored>, ModelFailure> {
+        let packed = Packed::new(sequences, &vec![None; sequences.len()]);
+        let output = |_: &Transformer, hidden: &Mat<f32>, wanted: &[(usize, u32)]| {
+            Ok((hidden.clone(), wanted.to_vec()))
+        };
+        let outputs = self.each(packed.batch(), packed.wanted(), output)?.into_iter();
+        let output = |(hidden, wanted)| LastOutput { model: self.model, hidden, wanted };
+        Ok(packed.read_against_first(&outputs.map(output).collect::<Vec<_>>())?)
     }
 
     fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure> {

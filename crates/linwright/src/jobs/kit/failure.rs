@@ -10,7 +10,7 @@ use linwright_compress::{CompressError, FitError};
 use linwright_data::DataError;
 use linwright_data::images::ImageError;
 use linwright_data::sets::SetError;
-use linwright_evaluate::EvaluationError;
+use linwright_evaluate::{EvaluationError, LogitsFileError};
 use linwright_files::FileError;
 use linwright_files::hub::HubError;
 use linwright_flow::FlowError;
@@ -545,6 +545,7 @@ impl From<EvaluationError> for Failure {
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
             EvaluationError::Journal(error) => error.into(),
+            EvaluationError::LogitsFile(LogitsFileError::Output(error)) => error.into(),
             EvaluationError::Registry(error) => {
                 error.hint().into_iter().fold(Self::usage(message), Self::hint)
             }
@@ -562,6 +563,7 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::ShardWithoutJournal { .. }
             | EvaluationError::UnknownTask { .. } => Self::usage(message),
             EvaluationError::Data(_)
+            | EvaluationError::LogitsFile(_)
             | EvaluationError::JournalAnswers { .. }
             | EvaluationError::Contradiction { .. }
             | EvaluationError::Incomplete { .. }

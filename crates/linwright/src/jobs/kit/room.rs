@@ -42,13 +42,17 @@ pub(crate) fn check_weights(
     precision: Precision,
     allowed: u64,
 ) -> Result<(), Failure> {
-    let needed = held_bytes(model, precision);
+    let shown = shown(&model.display().to_string());
+    check_held(&format!("{shown} has"), held_bytes(model, precision), allowed)
+}
+
+/// Refuses weights that together take more than is allowed; `whose` begins the message: `MODEL has`.
+pub(crate) fn check_held(whose: &str, needed: u64, allowed: u64) -> Result<(), Failure> {
     if needed <= allowed {
         return Ok(());
     }
-    let model = shown(&model.display().to_string());
     let reason =
-        format!("{model} has {needed} bytes of weights: more than --max-memory {allowed} allows");
+        format!("{whose} {needed} bytes of weights: more than --max-memory {allowed} allows");
     let least = needed / 1_000_000 + 1;
     Err(Failure::new(FailureKind::Resources, reason)
         .hint(format!("allow more than {least}MB, or choose a smaller model")))

@@ -91,6 +91,10 @@ pub struct EvaluationOptions {
     /// Stride from one window to the next, in tokens [default: the window].
     #[schemars(range(min = 0, max = bounds::POSITIONS))]
     pub stride: Option<usize>,
+    /// Count only the tokens after the first half of each window, as `llama-perplexity` does: whole
+    /// windows of one text side by side, and `--limit` is their number.
+    #[schemars(extend("x-conflicts" = ["stride"]))]
+    pub second_half: bool,
     /// Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
     /// follows the tokenizer.
     #[schemars(with = "Names<Bos>")]
@@ -129,6 +133,7 @@ impl Default for EvaluationOptions {
             batch_size: BatchSize::Auto,
             window: 512,
             stride: None,
+            second_half: false,
             bos: Bos::Auto,
             join: Join::Separate,
             samples: None,

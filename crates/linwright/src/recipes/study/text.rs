@@ -171,6 +171,7 @@ fn open_tasks(
         join: eval.join,
         limit: eval.limit,
         text_field: eval.text_field.clone(),
+        ..TaskOptions::default()
     };
     let mut tasks =
         vec![open_task("text", &data_file(&eval.text, "stories-test.jsonl", session)?, &options)?];

@@ -12,7 +12,7 @@ use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::offload::open_mapped;
 use crate::jobs::language::tasks::{check_tasks, open_tasks_if_any};
 use linwright_compress::{Edit, Plan, SlotSet};
-use linwright_evaluate::{RunOptions, Task};
+use linwright_evaluate::{LastOutputs, RunOptions, Task};
 use linwright_lm::compare::{Candidate, Work};
 use linwright_run::Store;
 
@@ -87,6 +87,7 @@ impl Inputs {
         Ok(Work {
             model: &self.model.loaded.decoder,
             model_hash: &self.model.loaded.hash,
+            outputs: LastOutputs::default(),
             tokenizer: self.model.tokenizer()?,
             sentence: self.model.sentence(),
             max_length: self.evaluation.max_length,

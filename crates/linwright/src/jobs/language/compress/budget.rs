@@ -14,7 +14,7 @@ use linwright_compare::Way;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::plan::Edit;
 use linwright_compress::{Plan, Size, SlotSet, Unit};
-use linwright_evaluate::RunOptions;
+use linwright_evaluate::{LastOutputs, RunOptions};
 use linwright_lm::allocate::{Measured, validation_loss};
 use linwright_lm::compare::{Candidate, Tried, Work, within_budget};
 use linwright_model::{Transformer, Windows};
@@ -136,6 +136,7 @@ impl Spending<'_> {
         let work = Work {
             model: decoder,
             model_hash: &self.model.loaded.hash,
+            outputs: LastOutputs::default(),
             tokenizer: self.model.tokenizer()?,
             sentence: None,
             max_length: None,

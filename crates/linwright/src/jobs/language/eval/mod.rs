@@ -1,7 +1,9 @@
 //! Evaluation of a model.
 
+mod logits;
 mod overlap;
 mod scores;
+mod scoring;
 
 use crate::jobs::kit::{ByteSize, Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use crate::jobs::language::evaluation::EvaluationOptions;
@@ -37,8 +39,13 @@ pub struct Eval {
     /// How the models are held in memory.
     #[serde(flatten)]
     pub precision: PrecisionOptions,
-    /// Also evaluate this model, as the dense baseline; same forms as MODEL.
+    /// Also evaluate this model, as the dense baseline, same forms as MODEL; or compare with
+    /// this file of log-probabilities, of `--save-logits` or of `llama-perplexity`.
     pub baseline: Option<String>,
+    /// Write the log-probabilities of the text to this file, for `--baseline` and for
+    /// `llama-perplexity`: second halves of windows, `--limit` of them, in 16 bits a number.
+    #[schemars(extend("x-value" = "FILE", "x-requires" = ["text"], "x-conflicts" = ["baseline"]))]
+    pub save_logits: Option<OutputPath>,
     /// Fail with exit code 4 if the perplexity is above this.
     #[schemars(range(min = 1.0, max = bounds::SCALE), extend("examples" = [20.5]))]
     pub max_ppl: Option<f64>,

@@ -1,85 +1,28 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
-use super::{Eval, overlap};
+use super::scoring::{ModelScored, Scoring, no_room};
+use super::{Eval, logits};
 use crate::jobs::kit::outcome::table;
-use crate::jobs::kit::room::check_weights;
-use crate::jobs::kit::source::{OpenModel, find_model, open_model_as};
+use crate::jobs::kit::room::{check_held, check_weights, held_bytes};
+use crate::jobs::kit::source::{OpenModel, open_model_as};
 use crate::jobs::kit::{
     ByteSize, Failure, FailureKind, Job, Outcome, Session, outputs, shards, store,
 };
-use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::tasks::{check_tasks, cost, open_tasks};
-use linwright_data::Overlap;
-use linwright_evaluate::Outcome as Batches;
-use linwright_evaluate::room::{self, NoRoom, Texts};
 use linwright_evaluate::{
-    Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric, OpenTasks,
-    ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
-    evaluate, journal_fingerprint, result_json,
+    Comparison, EvaluationRecord, LogitsFile, Metric, Sample, Task, TaskGroup, TaskResult,
+    add_results, compare, result_json, room,
 };
-use linwright_model::checkpoint::{LoadedModel, configuration};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::tokenizer::chat::Date;
-use linwright_ops::{Network, Sites};
 use linwright_report::{Block, number};
+use linwright_run::Monitor;
 use linwright_run::atomic::AtomicFile;
-use linwright_run::memory::{peak_resident_bytes, resident_bytes};
+use linwright_run::memory::peak_resident_bytes;
 use linwright_run::place::{self, is_result, is_samples};
 use linwright_run::store::Unfinished;
-use linwright_run::{DataSource, JournalError, Monitor};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-/// Results of all tasks, or how far a shard brought them.
-enum Measured {
-    /// The results.
-    All {
-        /// One for each task.
-        results: Vec<TaskResult>,
-        /// Batches in the journals.
-        batches: usize,
-    },
-    /// Batches of other shards are missing.
-    Part {
-        /// Known batches.
-        known: usize,
-        /// All batches.
-        total: usize,
-    },
-}
-
-/// Results of one model, or how far a shard brought them.
-enum Scored {
-    /// The results.
-    All(Box<AllScored>),
-    /// Batches of other shards are missing.
-    Part {
-        /// Known batches.
-        known: usize,
-        /// All batches.
-        total: usize,
-    },
-}
-
-impl Scored {
-    /// Known and all batches of a shard.
-    fn batches(&self) -> [usize; 2] {
-        match self {
-            Self::All(scored) => [scored.batches; 2],
-            Self::Part { known, total } => [*known, *total],
-        }
-    }
-}
-
-/// Results of one model.
-struct AllScored {
-    model: OpenModel,
-    results: Vec<TaskResult>,
-    /// Batches that a shard keeps.
-    batches: usize,
-    groups: Vec<TaskGroup>,
-    seconds: f64,
-}
 
 /// Checks before anything is computed that the outputs can be written.
 fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -95,6 +38,10 @@ fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
         let inputs = outputs::inputs_of(job, session);
         outputs::file(path, job.force, &inputs, session, is_result)?;
     }
+    if let Some(path) = &job.save_logits {
+        let inputs = outputs::inputs_of(job, session);
+        outputs::file(path, job.force, &inputs, session, LogitsFile::is_one)?;
+    }
     match &job.log_samples {
         Some(folder) if folder.exists() && !folder.is_dir() => {
             Err(Failure::usage(format!("--log-samples {} is not a directory", folder.display())))
@@ -104,7 +51,7 @@ fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
 }
 
 /// Checks that the samples of these tasks can be written.
-fn check_samples(
+pub(super) fn check_samples(
     job: &Eval,
     tasks: &[Box<dyn Task>],
     session: &mut Session<'_>,
@@ -142,6 +89,18 @@ fn dry_run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {
 }
 
 pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    match logits::of(job, session)? {
+        Some((job, file)) => run_with(&job, file, session),
+        None => run_with(job, None, session),
+    }
+}
+
+/// Runs a job; `file` has the log-probabilities of its baseline.
+fn run_with(
+    job: &Eval,
+    file: Option<LogitsFile>,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
     if job.max_ppl.is_some() && job.evaluation.text.is_none() {
         return Err(Failure::usage("--max-ppl needs --text"));
     }
@@ -158,9 +117,14 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         let data = job.evaluation.data.iter().map(|data| data.path.as_path());
         let texts = named.chain(data).chain(fitted_to.iter().copied());
         room::check_files(texts, allowed).map_err(no_room)?;
-        let models = std::iter::once(&job.model).chain(&job.baseline);
+        let models = std::iter::once(&job.model).chain(&job.baseline).map(Path::new);
         let dtype = job.precision.dtype;
-        models.map(Path::new).try_for_each(|model| check_weights(model, dtype, allowed))?;
+        models.clone().try_for_each(|model| check_weights(model, dtype, allowed))?;
+        // Both models read a text together.
+        if job.baseline.is_some() && job.evaluation.text.is_some() {
+            let held = models.map(|model| held_bytes(model, dtype)).sum();
+            check_held("the model and its baseline have", held, allowed)?;
+        }
     }
     // Errors in tasks are reported before a model is loaded, unless its chat template writes
     // prompts.
@@ -181,7 +145,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         true => store::unfinished(job, job.output.as_deref(), session)?,
         false => Unfinished::none(),
     };
-    let mut scoring = Scoring { job, first, positions: None, plain, unfinished, overlap: None };
+    let mut scoring = Scoring::new(job, first, plain, file, unfinished);
     let done = score_all(&mut scoring, session);
     let unfinished = scoring.unfinished;
     match done {
@@ -212,123 +176,48 @@ fn with_date(job: &Eval, model: Option<&OpenModel>, session: &mut Session<'_>) -
     job
 }
 
-/// Positions of a model that is loaded later: that it is there and can be read is known now.
-fn positions(model: &str, session: &mut Session<'_>) -> Result<usize, Failure> {
-    let place = find_model(model, session)?;
-    Ok(configuration(&place.path)?.max_positions)
-}
-
 /// Scores the model and the baseline; whether all that was asked for is written.
 fn score_all(
     scoring: &mut Scoring<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, bool), Failure> {
     let job = scoring.job;
-    scoring.positions = job.baseline.as_deref().map(|b| positions(b, session)).transpose()?;
-    let first = scoring.score(&job.model, session)?;
+    let scored = scoring.score(session)?;
+    session.finish();
     if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
-        let second = match &job.baseline {
-            Some(baseline) => Some(scoring.score(baseline, session)?),
-            None => None,
-        };
-        let parts = [Some(first), second];
-        let counts = || parts.iter().flatten().map(Scored::batches);
-        session.finish();
-        let (known, total) = (counts().map(|all| all[0]).sum(), counts().map(|all| all[1]).sum());
+        let [known, total] = scored.batches;
         return Ok((shards::part(session, output, known, total)?, true));
     }
-    let Scored::All(first) = first else { return Err(incomplete()) };
-    outcome(*first, scoring, session)
+    let (model, baseline) = scored.complete()?;
+    outcome(model, baseline.as_deref(), scoring, session)
 }
 
-/// Scores models on the tasks of a job, one after the other.
-struct Scoring<'a> {
-    job: &'a Eval,
-    /// The model, where it was needed before.
-    first: Option<OpenModel>,
-    /// Positions of the baseline.
-    positions: Option<usize>,
-    /// The tasks, unless the chat template of the model writes their prompts.
-    plain: Option<OpenTasks>,
-    /// The responses until the result is written.
-    unfinished: Unfinished,
-    /// Overlap of the tasks with calibration text, once it is known, and the files of that text.
-    overlap: Option<(Vec<Overlap>, Vec<DataSource>)>,
-}
-
-impl Scoring<'_> {
-    fn score(&mut self, model: &str, session: &mut Session<'_>) -> Result<Scored, Failure> {
-        let job = self.job;
-        let model = match self.first.take() {
-            Some(opened) => opened,
-            None => open_model_as(model, job.precision.dtype, session)?,
-        };
-        let own;
-        let tasks = match &self.plain {
-            Some(tasks) => tasks,
-            None => {
-                let whole_texts = job.log_samples.is_some();
-                own = open_tasks(&job.evaluation, whole_texts, Some(&model), session)?;
-                &own
-            }
-        };
-        // What the baseline cannot answer is said before the model is scored.
-        let shorter = [job.evaluation.max_length, self.positions].into_iter().flatten().min();
-        let asked = EvaluationOptions { max_length: shorter, ..job.evaluation.clone() };
-        check_tasks(tasks.all.iter().map(AsRef::as_ref), &model, &asked)?;
-        check_samples(job, &tasks.all, session)?;
-        if self.overlap.is_none() {
-            self.overlap = Some(overlap::find_overlap(job, &tasks.all, session)?);
-        }
-        let began = session.seconds();
-        let (results, batches) = match measure(job, &model, &tasks.all, &self.unfinished, session)?
-        {
-            Measured::All { results, batches } => (results, batches),
-            Measured::Part { known, total } => return Ok(Scored::Part { known, total }),
-        };
-        results.iter().try_for_each(TaskResult::check_finite)?;
-        let (groups, seconds) = (tasks.groups.clone(), session.seconds() - began);
-        Ok(Scored::All(Box::new(AllScored { model, results, batches, groups, seconds })))
-    }
-}
-
-/// Scores the baseline, and reports both models; whether all that was asked for is written.
+/// Reports the results of the model and of the baseline; whether all that was asked for is written.
 fn outcome(
-    first: AllScored,
+    model: ModelScored,
+    baseline: Option<&[TaskResult]>,
     scoring: &mut Scoring<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, bool), Failure> {
     let job = scoring.job;
-    let AllScored { model, results, groups, seconds, .. } = first;
-    let OpenModel { loaded, place } = model;
-    let mut provenance = session.provenance("linwright eval", &loaded, &results);
-    let (prompting, parameters) = (prompting(job, &loaded), parameters(&loaded));
-    let positions = loaded.decoder.config().max_positions;
-    // One model at a time is in memory.
-    drop(loaded);
-    let baseline = match job.baseline.as_deref().map(|model| scoring.score(model, session)) {
-        Some(scored) => match scored? {
-            Scored::All(scored) => Some(scored.results),
-            Scored::Part { .. } => return Err(incomplete()),
-        },
-        None => None,
-    };
-    session.finish();
-    let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
+    let ModelScored { about, results, seconds } = model;
+    let comparisons = compare(&results, baseline.unwrap_or_default());
     let (overlap, calibration) = scoring.overlap.take().unwrap_or_default();
+    let mut provenance = about.provenance;
+    add_results(&mut provenance, &results);
     provenance.data.extend(calibration);
     print_notes(&results, session);
     let record = EvaluationRecord {
-        model: &place.name,
+        model: &about.name,
         results: &results,
-        baseline: baseline.as_deref(),
+        baseline,
         comparisons: &comparisons,
         overlap: &overlap,
-        groups: &groups,
-        prompting: &prompting,
-        max_length: job.evaluation.max_length.unwrap_or(usize::MAX).min(positions),
+        groups: &about.groups,
+        prompting: &about.prompting,
+        max_length: job.evaluation.max_length.unwrap_or(usize::MAX).min(about.positions),
         peak_bytes: peak_resident_bytes(),
-        parameters,
+        parameters: about.parameters,
         provenance: &provenance,
         seconds,
     };
@@ -375,155 +264,6 @@ fn print_notes(results: &[TaskResult], session: &Session<'_>) {
     }
 }
 
-/// Batches are missing where only a shard leaves some out.
-fn incomplete() -> Failure {
-    Failure::general("the evaluation is incomplete, though it is not divided into shards")
-}
-
-/// Where the responses of one model are kept.
-struct Journals<'a> {
-    job: &'a Eval,
-    loaded: &'a LoadedModel,
-    folder: &'a Path,
-}
-
-impl Journals<'_> {
-    /// The journal of one task. One of the store that is of another evaluation begins anew. Where
-    /// the size of batches follows the free memory, a journal that
-    /// is already there determines it.
-    fn open(
-        &self,
-        task: &dyn Task,
-        subject: &Subject<'_>,
-        options: &mut RunOptions,
-        session: &Session<'_>,
-    ) -> Result<Option<FileJournal>, Failure> {
-        let Self { job, loaded, folder } = *self;
-        let shown = folder.display().to_string();
-        std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;
-        shards::mark(session, folder)?;
-        let dtype = job.precision.dtype.name();
-        let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
-        let path = folder.join(&name);
-        if let (Some(room), Some(tokens)) = (options.longest, FileJournal::batch_tokens_of(&path)) {
-            let fits = tokens <= room.min(job.evaluation.batch_size.tokens());
-            options.max_batch_tokens = if fits { tokens } else { options.max_batch_tokens };
-        }
-        let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
-        let mut opened = FileJournal::open(&path, &fingerprint);
-        if let Err(EvaluationError::Journal(JournalError::OtherRun { difference, .. })) = &opened
-            && session.shard().is_whole()
-        {
-            // The model's other files were changed since. Nobody but this command keeps it.
-            session.note(&format!(
-                "note: {}: what an earlier try computed is left out, {difference}",
-                task.id()
-            ));
-            std::fs::remove_file(&path).map_err(|error| Failure::io(&shown, &error))?;
-            opened = FileJournal::open(&path, &fingerprint);
-        }
-        match opened {
-            Ok(mut journal) => {
-                for source in shards::sources(session, Path::new(&name))? {
-                    journal.merge(&source)?;
-                }
-                for damage in journal.damages() {
-                    session.note(&format!("note: {damage}"));
-                }
-                if !journal.is_empty() {
-                    let (known, id) = (journal.len(), task.id());
-                    session.note(&format!("note: {id}: {known} batches are already computed"));
-                }
-                Ok(Some(journal))
-            }
-            // A failing journal must not stop the evaluation.
-            Err(EvaluationError::Journal(JournalError::Io { source, .. })) => {
-                session.note(&format!(
-                    "note: {}: {source}; if this evaluation is stopped, it cannot be resumed",
-                    path.display()
-                ));
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-fn measure(
-    job: &Eval,
-    model: &OpenModel,
-    tasks: &[Box<dyn Task>],
-    unfinished: &Unfinished,
-    session: &mut Session<'_>,
-) -> Result<Measured, Failure> {
-    let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
-    let of_all = run_options(job, loaded, tasks)?;
-    let cancelled = session.cancelled();
-    // A shard keeps them in its output directory.
-    let folder = match session.shard().is_whole() {
-        true => unfinished.path(),
-        false => job.output.as_deref(),
-    };
-    let journals = folder.map(|folder| Journals { job, loaded, folder });
-    let (mut results, mut batches) = (Vec::new(), [0, 0]);
-    for (index, task) in tasks.iter().enumerate() {
-        let (name, id) = (&model.place.name, task.id());
-        session.step(&format!("evaluating {name}: {id} ({} of {})", index + 1, tasks.len()));
-        let mut options = RunOptions { shard: session.shard(), ..of_all };
-        let subject = Subject::new(&loaded.decoder, tokenizer)
-            .with_max_length(job.evaluation.max_length)
-            .with_sentence(model.sentence());
-        let (task, subject) = (task.as_ref(), &subject);
-        let journal = journals.as_ref().map(|all| all.open(task, subject, &mut options, session));
-        let mut journal = journal.transpose()?.flatten();
-        let mut hooks = Hooks {
-            progress: &mut |p| session.progress(p.done_tokens, p.total_tokens),
-            cancelled,
-            journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
-        };
-        match evaluate(task, subject, &options, &mut hooks)? {
-            Batches::Complete(result) => {
-                batches = batches.map(|count| count + journal.as_ref().map_or(0, FileJournal::len));
-                results.push(result);
-            }
-            Batches::Part { known, total } => batches = [batches[0] + known, batches[1] + total],
-        }
-    }
-    Ok(match results.len() == tasks.len() {
-        true => Measured::All { results, batches: batches[0] },
-        false => Measured::Part { known: batches[0], total: batches[1] },
-    })
-}
-
-fn no_room(error: NoRoom) -> Failure {
-    let NoRoom { what, allowed, needed } = error;
-    let least = needed / 1_000_000 + 1;
-    let reason = format!("{what}: more than --max-memory {allowed} allows");
-    Failure::new(FailureKind::Resources, reason)
-        .hint(format!("allow {least}MB, cut the text into documents (JSONL), or take a part of it"))
-}
-
-/// The size of batches, within the memory allowed.
-fn run_options(
-    job: &Eval,
-    loaded: &LoadedModel,
-    tasks: &[Box<dyn Task>],
-) -> Result<RunOptions, Failure> {
-    let max_batch_tokens = job.evaluation.batch_size.tokens();
-    let Some(ByteSize(allowed)) = job.max_memory else {
-        return Ok(RunOptions { max_batch_tokens, ..RunOptions::default() });
-    };
-    let resident = resident_bytes().ok_or_else(|| {
-        Failure::usage("this system does not report how much memory is used")
-            .hint("leave --max-memory out and choose --batch-size")
-    })?;
-    let bytes_per_token = loaded.decoder.bytes_per_token();
-    let tokens = room::batch_tokens(Texts::of(tasks), allowed, resident, bytes_per_token);
-    let tokens = tokens.map_err(no_room)?;
-    let max_batch_tokens = max_batch_tokens.min(tokens);
-    Ok(RunOptions { max_batch_tokens, longest: Some(tokens), ..RunOptions::default() })
-}
-
 /// Requests and responses, one file per task that logs samples. Each line names its program after
 /// the fields of the harness.
 fn samples(folder: &Path, force: bool, results: &[TaskResult]) -> Result<Vec<AtomicFile>, Failure> {
@@ -561,19 +301,6 @@ fn group_table(groups: &[TaskGroup], results: &[TaskResult]) -> Block {
     table(&["group", "metric", "value", "error", "items"], rows.collect())
 }
 
-/// The prompt settings that the tasks do not record themselves.
-fn prompting(job: &Eval, loaded: &LoadedModel) -> Prompting {
-    let asked = &job.evaluation;
-    let template = loaded.tokenizer.as_ref().and_then(|tokenizer| tokenizer.chat_template());
-    Prompting {
-        system_instruction: asked.system_instruction.clone(),
-        chat_template: template.filter(|_| asked.apply_chat_template).map(str::to_owned),
-        multiturn: asked.fewshot_as_multiturn,
-        date: asked.template.date.map(|date| date.to_string()),
-        template_args: asked.template.chat_template_args.as_ref().map(ToString::to_string),
-    }
-}
-
 /// Paired differences from the baseline.
 pub(in crate::jobs) fn comparison_table(comparisons: &[Comparison]) -> Block {
     let row = |c: &Comparison| {
@@ -586,19 +313,6 @@ pub(in crate::jobs) fn comparison_table(comparisons: &[Comparison]) -> Block {
     let names =
         ["task", "metric", "minus baseline", "95 % interval", "only one right", "McNemar p"];
     table(&names, rows)
-}
-
-fn parameters(loaded: &LoadedModel) -> ParameterCounts {
-    let slots = loaded.decoder.slots();
-    let targeted = slots.iter().map(|slot| slot.parameters() as u64).sum();
-    let targeted_dense =
-        slots.iter().map(|slot| slot.shape().dense_parameters() as u64).sum::<u64>();
-    ParameterCounts {
-        targeted,
-        targeted_dense,
-        model: loaded.decoder.parameters(),
-        model_dense: loaded.decoder.config().parameters(),
-    }
 }
 
 /// Metrics of tasks, beside those of the dense model.

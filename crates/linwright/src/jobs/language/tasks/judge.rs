@@ -133,7 +133,7 @@ fn score(
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
     let max_batch_tokens = asked.batch_size.tokens();
-    let options = RunOptions { max_batch_tokens, ..RunOptions::default() };
+    let options = RunOptions { max_batch_tokens, divergence: true, ..RunOptions::default() };
     let cancelled = session.cancelled();
     for (index, task) in tasks.iter().enumerate() {
         let (id, total) = (task.id(), tasks.len());

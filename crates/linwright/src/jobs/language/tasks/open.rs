@@ -238,6 +238,7 @@ fn with_options<R>(
     let text = TaskOptions {
         window: args.window,
         stride: args.stride.unwrap_or(args.window),
+        second_half: args.second_half,
         bos: args.bos,
         join: args.join,
         limit: args.limit,
