@@ -33,8 +33,8 @@ pub trait Costs: Clone + Serialize + DeserializeOwned {
     /// Metrics of each task that the report shows, from the first.
     const METRICS: usize;
 
-    /// Metrics of each task that compare a model with the dense one, and that the report shows where
-    /// models have them.
+    /// Metrics of each task that compare a model with the dense one, and that the report shows
+    /// where models have them.
     const FROM_DENSE: &'static [&'static str] = &[];
 
     /// Of what memory consists, if it is counted.

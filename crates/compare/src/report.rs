@@ -324,6 +324,7 @@ pub fn document<M: Costs, S>(title: &str, model: &str, compared: &Compared<M, S>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Dense;
     use linwright_evaluate::ParameterCounts;
     use linwright_report::conformance::check_page;
     use linwright_report::html;
@@ -342,6 +343,7 @@ mod tests {
     impl Costs for Counts {
         const HEADS: &'static [&'static str] = &["multiply-adds"];
         const METRICS: usize = 1;
+        const FROM_DENSE: &'static [&'static str] = &["kl_mean"];
         const MEMORY: Option<&'static str> = Some("counted");
 
         fn counted_on() -> String {
@@ -432,6 +434,21 @@ mod tests {
             ],
             notes: vec!["calibration: a text".into()],
         }
+    }
+
+    #[test]
+    fn what_models_have_beside_the_dense_one_is_a_column_where_one_has_it() {
+        let mut compared = compared();
+        let heads = |compared: &Compared| {
+            let table = table(compared);
+            table.columns.iter().position(|column| column.head == "kl_mean")
+        };
+        assert_eq!(heads(&compared), None);
+        let Found::Model(figures) = &mut compared.cells[2].found else { panic!("a model") };
+        figures.results[0].metrics.push(Metric::new("kl_mean", 0.125, Some(0.01), false));
+        let place = heads(&compared).expect("a column");
+        let cells = |row: usize| table(&compared).rows[row].cells[place].clone();
+        assert_eq!([cells(0), cells(1), cells(3)], ["", "", "0.1250"]);
     }
 
     #[test]

@@ -7,6 +7,9 @@ use linwright_tensor::Mat;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+/// The output of the last layer for a batch, and its rows to score.
+type Output = (Mat<f32>, Wanted);
+
 /// Memory for outputs of a last layer.
 const ROOM: usize = 1 << 28;
 
@@ -14,12 +17,12 @@ const ROOM: usize = 1 << 28;
 /// the same texts each time, and only its head has to. Beyond 256 MiB they are computed again.
 #[derive(Debug, Default)]
 pub struct LastOutputs {
-    known: RefCell<HashMap<Vec<u32>, (Mat<f32>, Wanted)>>,
+    known: RefCell<HashMap<Vec<u32>, Output>>,
 }
 
 impl LastOutputs {
     /// The output for a batch, and its rows to score.
-    fn of(&self, model: &Transformer, packed: &Packed) -> Result<(Mat<f32>, Wanted), ModelError> {
+    fn of(&self, model: &Transformer, packed: &Packed) -> Result<Output, ModelError> {
         // Spans are told apart by a token that no vocabulary has.
         let batch = packed.batch();
         let spans = batch.spans().iter().flat_map(|span| {
@@ -33,7 +36,7 @@ impl LastOutputs {
         let stream = Stream::new(model.embed(batch)?);
         let output = last_stages(model, stream, batch, 0, packed.wanted())?;
         let mut known = self.known.borrow_mut();
-        let numbers = |output: &(Mat<f32>, Wanted)| output.0.data().len();
+        let numbers = |output: &Output| output.0.data().len();
         let taken: usize = known.values().map(numbers).sum();
         if 4 * (taken + numbers(&output)) <= ROOM {
             known.insert(key, output.clone());

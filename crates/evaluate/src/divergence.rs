@@ -2,8 +2,8 @@
 //!
 //! As practitioners judge a compressed model, with the definitions of `llama-perplexity
 //! --kl-divergence`: KL(dense || compressed) of each counted token in nats, its mean and its
-//! quantiles; the change of the probability of the right token, mean and root mean square; the share
-//! of tokens for which both models have the same most likely token.
+//! quantiles; the change of the probability of the right token, mean and root mean square; the
+//! share of tokens for which both models have the same most likely token.
 //!
 //! Tokens of a text are not independent: standard errors are over documents, or over the windows of
 //! a single one. Those of means are by linearisation (a ratio of sums), those of quantiles by a

@@ -4,8 +4,8 @@
 //! the vocabulary v, the number of windows c, and the c·n tokens; then for each window the
 //! n - 1 - n/2 predictions of the tokens after its first half. A prediction is an f32 `scale`, an
 //! f32 `least`, v 16-bit integers q, rounded up to an even number of them, and stands for the
-//! log-probabilities `least + scale·q` in nats: those 16 nats and more below the largest are cut off
-//! there. 25 MB a window of 512 for a vocabulary of 49,152.
+//! log-probabilities `least + scale·q` in nats: those 16 nats and more below the largest are cut
+//! off there. 25 MB a window of 512 for a vocabulary of 49,152.
 
 use linwright_run::atomic::{AtomicFile, OutputError, Replace};
 use linwright_run::{input, sha256_hex};
@@ -40,7 +40,7 @@ pub enum LogitsFileError {
     #[error(transparent)]
     Output(#[from] OutputError),
     /// A file of another form, or one that ends too early.
-    #[error("{}: {reason}; write it again with --save-logits or llama-perplexity", path.display())]
+    #[error("{}: {reason}; write it again with --save-logits", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,

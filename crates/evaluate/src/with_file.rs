@@ -1,5 +1,5 @@
-//! A model that reads a text beside a file of log-probabilities: they are written to it, or compared
-//! with those in it.
+//! A model that reads a text beside a file of log-probabilities: they are written to it, or
+//! compared with those in it.
 
 use super::logits_file::{LogitsFile, LogitsFileError, LogitsWriter};
 use super::packed::{LastOutput, Packed, logits_of};

@@ -134,7 +134,8 @@ def compress(
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
             cut each apart, and `all` at once.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-            all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+            all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+            --sites].
         sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -225,7 +226,8 @@ def compare(
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
             cut each apart, and `all` at once.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-            all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+            all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+            --sites].
         sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -328,7 +330,8 @@ def prune(
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
             cut each apart, and `all` at once.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-            all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+            all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+            --sites].
         sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -404,7 +407,8 @@ def plan(
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
             cut each apart, and `all` at once.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-            all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+            all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+            --sites].
         sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -457,7 +461,8 @@ def laser(
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
             cut each apart, and `all` at once.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-            all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+            all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+            --sites].
         sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -466,7 +471,7 @@ def laser(
         rate: Rate of reduction as in the paper, as for --size rate=RATE.
         intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
             `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
-            `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
+            `rank-reduction:part=key`. `linwright ls keys COMMAND` lists the keys.
         keep: Share of the parameters to keep.
         rank: Number of components, or of rows, to keep.
         size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
@@ -535,14 +540,15 @@ def sweep(
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
             cut each apart, and `all` at once.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-            all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+            all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+            --sites].
         sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
             expression.
         intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
             `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
-            `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
+            `rank-reduction:part=key`. `linwright ls keys COMMAND` lists the keys.
         keep: Share of the parameters to keep.
         rank: Number of components, or of rows, to keep.
         size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
@@ -613,14 +619,15 @@ def compose(
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
             cut each apart, and `all` at once.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-            all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+            all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+            --sites].
         sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
             expression.
         intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
             `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
-            `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
+            `rank-reduction:part=key`. `linwright ls keys COMMAND` lists the keys.
         keep: Share of the parameters to keep.
         rank: Number of components, or of rows, to keep.
         size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
@@ -692,7 +699,8 @@ def search(
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
             cut each apart, and `all` at once.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-            all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+            all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+            --sites].
         sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -759,6 +767,7 @@ def evaluate(
     batch_size: Text = 'auto',
     window: int = 512,
     stride: int | None = None,
+    second_half: bool = False,
     bos: Literal['auto', 'always', 'never'] = 'auto',
     join: Literal['separate', 'space', 'blank_line'] = 'separate',
     samples: Text | None = None,
@@ -768,6 +777,7 @@ def evaluate(
     overlap_with: StrPath | Sequence[StrPath] = (),
     dtype: Literal['auto', 'f32', 'bf16', 'f16'] = 'auto',
     baseline: Text | None = None,
+    save_logits: StrPath | None = None,
     max_ppl: float | None = None,
     output: StrPath | None = None,
     force: bool = False,
@@ -811,6 +821,8 @@ def evaluate(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
+        second_half: Count only the tokens after the first half of each window, as `llama-perplexity`
+            does: whole windows of one text side by side, and `--limit` is their number.
         bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
             follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
@@ -824,7 +836,10 @@ def evaluate(
             with it are reported.
         dtype: Data type of weights in memory; `auto` is the storage type. Weights are rounded if it has
             fewer bits; computation is always in f32.
-        baseline: Also evaluate this model, as the dense baseline; same forms as MODEL.
+        baseline: Also evaluate this model, as the dense baseline, same forms as MODEL; or compare with
+            this file of log-probabilities, of `--save-logits` or of `llama-perplexity`.
+        save_logits: Write the log-probabilities of the text to this file, for `--baseline` and for
+            `llama-perplexity`: second halves of windows, `--limit` of them, in 16 bits a number.
         max_ppl: Fail with exit code 4 if the perplexity is above this.
         output: Also write the result as JSON to this file.
         force: Overwrite existing results and samples.

@@ -123,7 +123,8 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+                all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+                --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -212,7 +213,8 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+                all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+                --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -313,7 +315,8 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+                all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+                --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -387,7 +390,8 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+                all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+                --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -438,7 +442,8 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+                all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+                --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -447,7 +452,7 @@ class Model:
             rate: Rate of reduction as in the paper, as for --size rate=RATE.
             intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
                 `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
-                `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
+                `rank-reduction:part=key`. `linwright ls keys COMMAND` lists the keys.
             keep: Share of the parameters to keep.
             rank: Number of components, or of rows, to keep.
             size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
@@ -514,14 +519,15 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+                all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+                --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
                 expression.
             intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
                 `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
-                `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
+                `rank-reduction:part=key`. `linwright ls keys COMMAND` lists the keys.
             keep: Share of the parameters to keep.
             rank: Number of components, or of rows, to keep.
             size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
@@ -590,14 +596,15 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+                all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+                --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
                 expression.
             intervention: What is removed, with how it is computed: `rank-reduction`, `bottom-k`,
                 `random-k`, `dropout`, `zero` or `vendi`, such as `vendi:quality` or
-                `rank-reduction:part=key`. `linwright ls intervention` lists the keys.
+                `rank-reduction:part=key`. `linwright ls keys COMMAND` lists the keys.
             keep: Share of the parameters to keep.
             rank: Number of components, or of rows, to keep.
             size: Sizes in other units: `rate=9.9,9` as in LASER (keep (10 - rate) / 10 of the full rank),
@@ -667,7 +674,8 @@ class Model:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
                 cut each apart, and `all` at once.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
-                all linear layers of a transformer layer; `laser` and `sweep` need them, or --sites].
+                all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
+                --sites].
             sites: Names of linear layers: a glob such as `*.mlp.*`, or a regular expression after `re:`
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
@@ -734,6 +742,7 @@ class Model:
         batch_size: Text = 'auto',
         window: int = 512,
         stride: int | None = None,
+        second_half: bool = False,
         bos: Literal['auto', 'always', 'never'] = 'auto',
         join: Literal['separate', 'space', 'blank_line'] = 'separate',
         samples: Text | None = None,
@@ -743,6 +752,7 @@ class Model:
         overlap_with: StrPath | Sequence[StrPath] = (),
         dtype: Literal['auto', 'f32', 'bf16', 'f16'] = 'auto',
         baseline: Text | None = None,
+        save_logits: StrPath | None = None,
         max_ppl: float | None = None,
         output: StrPath | None = None,
         force: bool = False,
@@ -784,6 +794,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
+            second_half: Count only the tokens after the first half of each window, as `llama-perplexity`
+                does: whole windows of one text side by side, and `--limit` is their number.
             bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
                 follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
@@ -797,7 +809,10 @@ class Model:
                 with it are reported.
             dtype: Data type of weights in memory; `auto` is the storage type. Weights are rounded if it has
                 fewer bits; computation is always in f32.
-            baseline: Also evaluate this model, as the dense baseline; same forms as MODEL.
+            baseline: Also evaluate this model, as the dense baseline, same forms as MODEL; or compare with
+                this file of log-probabilities, of `--save-logits` or of `llama-perplexity`.
+            save_logits: Write the log-probabilities of the text to this file, for `--baseline` and for
+                `llama-perplexity`: second halves of windows, `--limit` of them, in 16 bits a number.
             max_ppl: Fail with exit code 4 if the perplexity is above this.
             output: Also write the result as JSON to this file.
             force: Overwrite existing results and samples.

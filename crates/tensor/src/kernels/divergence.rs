@@ -102,8 +102,9 @@ fn of_row(
     let terms = weighted_difference(row, reference, reference_sum as f32, shift, least);
     let kl = terms + f64::from(shift) - (reference_sum - sum);
     Divergence {
-        // Rounding can leave a small negative sum, which is zero; what is not a number stays so. Of a
-        // stored reference a part is missing, so its sum may be negative, and means would be biased.
+        // Rounding can leave a small negative sum, which is zero; what is not a number stays so. Of
+        // a stored reference a part is missing, so its sum may be negative, and means would be
+        // biased.
         kl: if kl < 0.0 && least == f32::NEG_INFINITY { 0.0 } else { kl as f32 },
         delta_p: (probability(row, sum) - probability(reference, reference_sum)) as f32,
         same_top: top(row, max) == top(reference, reference_max),
@@ -111,8 +112,8 @@ fn of_row(
 }
 
 vectorised! {
-    /// Σ_i p_i (b_i - a_i - shift), with p the softmax of the reference b, zero where its logarithm is
-    /// at most `least`.
+    /// Σ_i p_i (b_i - a_i - shift), with p the softmax of the reference b, zero where its logarithm
+    /// is at most `least`.
     fn weighted_difference<const FUSED: bool>(
         row: &[f32],
         reference: &[f32],

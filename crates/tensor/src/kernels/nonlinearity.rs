@@ -1,7 +1,7 @@
 //! Elementwise nonlinearities with their slopes, one number at a time.
 //!
-//! The methods here compute through libm; matrices of `f32` use [`feed_forward`](super::feed_forward), whose tests take these methods as
-//! naive twins.
+//! The methods here compute through libm; matrices of `f32` use
+//! [`feed_forward`](super::feed_forward), whose tests take these methods as naive twins.
 
 use crate::Scalar;
 

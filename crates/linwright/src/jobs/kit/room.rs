@@ -46,7 +46,8 @@ pub(crate) fn check_weights(
     check_held(&format!("{shown} has"), held_bytes(model, precision), allowed)
 }
 
-/// Refuses weights that together take more than is allowed; `whose` begins the message: `MODEL has`.
+/// Refuses weights that together take more than is allowed; `whose` begins the message: `MODEL
+/// has`.
 pub(crate) fn check_held(whose: &str, needed: u64, allowed: u64) -> Result<(), Failure> {
     if needed <= allowed {
         return Ok(());

@@ -34,7 +34,8 @@ pub struct ChoiceOptions {
     /// Metric by which models are compared [default: the first of the
     /// task; in search acc_norm, else acc, and it must be 1 or 0 for each document].
     pub metric: Option<String>,
-    /// Seed that shuffles the items before they are split into validation and test [default: the order of the file; in search 42, as of Python's `random.Random`].
+    /// Seed that shuffles the items before they are split into validation and test [default: the
+    /// order of the file; in search 42, as of Python's `random.Random`].
     #[schemars(range(min = 0, max = bounds::SEED), extend("x-value" = "SEED"))]
     pub shuffle: Option<u64>,
 }

@@ -331,7 +331,7 @@ impl<'a> Scoring<'a> {
     }
 
     /// Answers of a model to a text, whose log-probabilities are written to a file. They are not in
-    /// the journal, so a stopped evaluation begins anew.
+    /// the journal, so a stopped evaluation starts again.
     fn recorded(
         &self,
         asked: &Asked,
@@ -475,8 +475,8 @@ struct Journals<'a> {
 }
 
 impl Journals<'_> {
-    /// The journal of one task. One of the store that is of another evaluation begins anew. Where
-    /// the size of batches follows the free memory, a journal that
+    /// The journal of one task. One of the store that is of another evaluation is started from
+    /// scratch. Where the size of batches follows the free memory, a journal that
     /// is already there determines it.
     fn open(
         &self,
