@@ -270,6 +270,14 @@ fn log_probabilities_in_a_file_stand_for_the_model_that_wrote_them() {
     assert!(metric(&own, "text", "kl_mean").abs() < 1e-4);
     let fewer = w.ok_json("eval cut --text text.txt --baseline base.kld --limit 2");
     assert_eq!(counted(&fewer), 2 * 15);
+    let planned = w.ok_json("eval cut --text text.txt --baseline base.kld --dry-run");
+    assert_eq!(planned["tasks"][0]["models"], 1, "{planned}");
+    w.ok("eval cut --text text.txt --baseline base.kld --max-memory 2GB");
+    w.write("short.txt", "Tom saw a boat.");
+    w.fails("eval cut --text short.txt --baseline base.kld", 1, &["no whole windows"]);
+    let short = "eval cut --text short.txt --save-logits no.kld";
+    w.fails(short, 1, &["no whole windows"]);
+    assert!(!w.path("no.kld").exists());
     w.write("other.txt", line.repeat(40).replacen("boat", "lake", 1));
     w.fails("eval cut --text other.txt --baseline base.kld", 1, &["window 0", "other tokens"]);
     let tasks = "eval cut --baseline base.kld --tasks questions --data questions=questions.jsonl";

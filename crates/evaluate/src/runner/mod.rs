@@ -129,7 +129,7 @@ pub fn tokens_of(
 /// Tokens of the windows of a task that consists of texts, in order.
 ///
 /// # Errors
-/// As [`tokens_of`].
+/// As [`tokens_of`]; [`EvaluationError::Nothing`] for texts shorter than a window that counts.
 pub fn windows_of(
     task: &dyn Task,
     model: &dyn LanguageModel,
@@ -139,7 +139,11 @@ pub fn windows_of(
     let options = RunOptions::default();
     let plan = RequestPlan::new(&items_of(task, model)?, model, bos, &options, cancelled)?;
     let windows = plan.jobs.into_iter().filter(|job| job.window.is_some());
-    Ok(windows.map(|job| job.tokens).collect())
+    let windows: Vec<Vec<u32>> = windows.map(|job| job.tokens).collect();
+    match windows.is_empty() {
+        true => Err(EvaluationError::Nothing { task: task.id(), what: "whole windows" }),
+        false => Ok(windows),
+    }
 }
 
 /// Evaluates a task on several models, batch by batch, and returns the value of `keep` for each

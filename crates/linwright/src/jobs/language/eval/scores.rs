@@ -77,13 +77,12 @@ fn samples_of(folder: &Path, task: &str) -> PathBuf {
     folder.join(format!("samples_{task}.jsonl"))
 }
 
-/// The cost of the evaluations.
-fn dry_run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+/// The cost of the evaluations of so many models.
+fn dry_run(job: &Eval, models: u64, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let model = open_model_as(&job.model, job.precision.dtype, session)?;
     let chat = job.evaluation.apply_chat_template.then_some(&model);
     let tasks = open_tasks(&job.evaluation, false, chat, session)?.all;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
-    let models = 1 + u64::from(job.baseline.is_some());
     let tasks: Vec<(&dyn Task, u64)> = tasks.iter().map(|task| (task.as_ref(), models)).collect();
     Ok(Outcome::of(cost(&tasks, &model, &job.evaluation, session)?))
 }
@@ -104,8 +103,10 @@ fn run_with(
     if job.max_ppl.is_some() && job.evaluation.text.is_none() {
         return Err(Failure::usage("--max-ppl needs --text"));
     }
+    // A file of log-probabilities is no model.
+    let baseline = job.baseline.as_ref().filter(|_| file.is_none());
     if job.dry_run {
-        return dry_run(job, session);
+        return dry_run(job, 1 + u64::from(baseline.is_some()), session);
     }
     shards::output_of(session, job.output.as_deref())?;
     check_outputs(job, session)?;
@@ -117,11 +118,11 @@ fn run_with(
         let data = job.evaluation.data.iter().map(|data| data.path.as_path());
         let texts = named.chain(data).chain(fitted_to.iter().copied());
         room::check_files(texts, allowed).map_err(no_room)?;
-        let models = std::iter::once(&job.model).chain(&job.baseline).map(Path::new);
+        let models = std::iter::once(&job.model).chain(baseline).map(Path::new);
         let dtype = job.precision.dtype;
         models.clone().try_for_each(|model| check_weights(model, dtype, allowed))?;
         // Both models read a text together.
-        if job.baseline.is_some() && job.evaluation.text.is_some() {
+        if baseline.is_some() && job.evaluation.text.is_some() {
             let held = models.map(|model| held_bytes(model, dtype)).sum();
             check_held("the model and its baseline have", held, allowed)?;
         }
