@@ -166,6 +166,7 @@ fn generation(file: &TaskFile) -> Result<Generation, EvaluationError> {
                 generation.new_tokens = tokens as usize;
             }
             ("do_sample", Value::Bool(false)) => {}
+            ("num_beams", Value::Number(number)) if number.as_u64() == Some(1) => {}
             ("temperature", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
             // No effect in greedy decoding; several standard tasks set it.
             ("top_p" | "top_k", Value::Number(_)) => {}

@@ -1,8 +1,8 @@
 //! Filters: extraction of an answer from a generated text.
 
 use super::description::FilterEntry;
+use fancy_regex::{Captures, Regex};
 use linwright_run::shown;
-use regex::Regex;
 use serde_json::{Map, Value};
 
 /// A named chain of steps.
@@ -35,9 +35,9 @@ impl Filter {
         entries.iter().map(chain).collect()
     }
 
-    /// Extracts the answer from a text.
-    pub(super) fn apply(&self, text: &str) -> String {
-        self.steps.iter().fold(text.to_owned(), |text, step| step.apply(text))
+    /// Extracts the answer from a text. Errors are the reason only.
+    pub(super) fn apply(&self, text: &str) -> Result<String, String> {
+        self.steps.iter().try_fold(text.to_owned(), |text, step| step.apply(text))
     }
 }
 
@@ -60,8 +60,7 @@ fn step(entry: &Map<String, Value>) -> Result<Step, String> {
             let pattern = text("regex_pattern").unwrap_or(r"#### (\-?[0-9\.\,]+)");
             let which = entry.get("group_select").and_then(Value::as_i64).unwrap_or(0);
             Step::Find {
-                pattern: Regex::new(pattern)
-                    .map_err(|error| format!("regex_pattern \"{}\": {error}", shown(pattern)))?,
+                pattern: pattern_of("regex_pattern", pattern)?,
                 which: which as isize,
                 otherwise: text("fallback").unwrap_or("[invalid]").to_owned(),
             }
@@ -76,9 +75,14 @@ fn step(entry: &Map<String, Value>) -> Result<Step, String> {
     })
 }
 
+/// A pattern of Python's `re`, look-around included. Errors are the reason only.
+pub(super) fn pattern_of(field: &str, pattern: &str) -> Result<Regex, String> {
+    Regex::new(pattern).map_err(|error| format!("{field} \"{}\": {error}", shown(pattern)))
+}
+
 impl Step {
-    fn apply(&self, text: String) -> String {
-        match self {
+    fn apply(&self, text: String) -> Result<String, String> {
+        Ok(match self {
             Self::TakeFirst => text,
             Self::Trim => text.trim().to_owned(),
             Self::Lower => text.to_lowercase(),
@@ -89,22 +93,28 @@ impl Step {
                 None => otherwise.clone().unwrap_or(text),
             },
             Self::Find { pattern, which, otherwise } => {
-                found(pattern, &text, *which).unwrap_or_else(|| otherwise.clone())
+                found(pattern, &text, *which)?.unwrap_or_else(|| otherwise.clone())
             }
-        }
+        })
     }
 }
 
 /// The match with this index, from the end if negative: its first non-empty group, or the whole
-/// match if the pattern has no groups.
-fn found(pattern: &Regex, text: &str, which: isize) -> Option<String> {
-    let matches: Vec<regex::Captures<'_>> = pattern.captures_iter(text).collect();
+/// match if the pattern has no groups. A search that takes too many steps is an error.
+fn found(pattern: &Regex, text: &str, which: isize) -> Result<Option<String>, String> {
+    let matches: Result<Vec<Captures<'_>>, _> = pattern.captures_iter(text).collect();
+    let matches =
+        matches.map_err(|error| format!("the pattern \"{}\": {error}", shown(pattern.as_str())))?;
+    Ok(matched(&matches, which))
+}
+
+fn matched(matches: &[Captures<'_>], which: isize) -> Option<String> {
     let index = if which < 0 { matches.len().checked_add_signed(which)? } else { which as usize };
     let captures = matches.get(index)?;
     let part = if captures.len() == 1 {
         captures.get(0)
     } else {
-        captures.iter().skip(1).flatten().find(|group| !group.is_empty())
+        captures.iter().skip(1).flatten().find(|group| !group.as_str().is_empty())
     };
     // A single group may be empty; of several, one must be non-empty.
     match part {
@@ -131,16 +141,32 @@ mod tests {
             {"function": "lowercase"}, {"function": "take_first"},
         ]);
         let last = filter(last).unwrap();
-        assert_eq!(last.apply("it is A, it is C."), "c");
-        assert_eq!(last.apply("it is (3)"), "3");
-        assert_eq!(last.apply("no"), "[invalid]");
+        assert_eq!(last.apply("it is A, it is C.").unwrap(), "c");
+        assert_eq!(last.apply("it is (3)").unwrap(), "3");
+        assert_eq!(last.apply("no").unwrap(), "[invalid]");
         let mapped = filter(json!([
             {"function": "remove_whitespace"},
             {"function": "map", "mapping_dict": {"one": "1"}, "default_value": "?"},
         ]));
         let mapped = mapped.unwrap();
-        assert_eq!((mapped.apply(" one\n"), mapped.apply("two")), ("1".into(), "?".into()));
-        assert_eq!(Filter::all(None).unwrap()[0].apply(" a "), " a ");
+        let both = [" one\n", "two"].map(|text| mapped.apply(text).unwrap());
+        assert_eq!(both, ["1", "?"]);
+        assert_eq!(Filter::all(None).unwrap()[0].apply(" a ").unwrap(), " a ");
+    }
+
+    #[test]
+    fn patterns_may_look_around_as_in_python() {
+        let of = |pattern: &str| {
+            filter(json!([{"function": "regex", "regex_pattern": pattern}])).unwrap()
+        };
+        // Of the prompts with chains of thought of MMLU and BBH, and of the Turkish MMLU.
+        let answer = of("(?<=the answer is )(.*)(?=.)");
+        assert_eq!(answer.apply("So the answer is (B).").unwrap(), "(B)");
+        assert_eq!(answer.apply("So it is (B).").unwrap(), "[invalid]");
+        assert_eq!(of("([A-E])(?= şıkkıdır| şıkkı)").apply("Yanıt C şıkkıdır").unwrap(), "C");
+        // A search without end is an error, not "no match".
+        let error = of(r"^(?:(a+)\1?)+$").apply(&("a".repeat(64) + "c")).unwrap_err();
+        assert!(error.contains("pattern"), "{error}");
     }
 
     #[test]

@@ -2,14 +2,19 @@
 //! lm-evaluation-harness.
 
 use super::description::{MetricEntry, OutputType};
+use super::filter::pattern_of;
 use super::random::PythonRandom;
+use super::translation::Translation;
 use super::value::Value;
+use fancy_regex::Regex;
 use linwright_tensor::parallel;
 use serde_json::Value as Json;
 use std::f64::consts::LN_2;
 
 /// Bootstrap samples per seed.
 const CHUNK: usize = 1000;
+/// Most bootstrap samples of BLEU and chrF.
+const TRANSLATION_DRAWS: usize = 100;
 
 /// Aggregation of a metric over documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +27,11 @@ pub(super) enum Aggregation {
     F1,
     Matthews,
     Brier,
+    Translation(Translation),
 }
 
 /// Aggregations by their names in the harness.
-const AGGREGATIONS: [(&str, Aggregation); 9] = [
+const AGGREGATIONS: [(&str, Aggregation); 12] = [
     ("mean", Aggregation::Mean),
     ("nanmean", Aggregation::Mean),
     ("median", Aggregation::Median),
@@ -35,10 +41,13 @@ const AGGREGATIONS: [(&str, Aggregation); 9] = [
     ("f1", Aggregation::F1),
     ("matthews_corrcoef", Aggregation::Matthews),
     ("brier_score", Aggregation::Brier),
+    ("bleu", Aggregation::Translation(Translation::Bleu)),
+    ("chrf", Aggregation::Translation(Translation::Chrf)),
+    ("chrf++", Aggregation::Translation(Translation::ChrfPlus)),
 ];
 
 /// Metrics: name, default aggregation, whether higher is better, output types.
-const METRICS: [(&str, Aggregation, bool, &[OutputType]); 12] = {
+const METRICS: [(&str, Aggregation, bool, &[OutputType]); 15] = {
     use Aggregation as A;
     use OutputType::{GenerateUntil, Loglikelihood, LoglikelihoodRolling, MultipleChoice};
     [
@@ -54,6 +63,9 @@ const METRICS: [(&str, Aggregation, bool, &[OutputType]); 12] = {
         ("word_perplexity", A::WeightedPerplexity, false, &[LoglikelihoodRolling]),
         ("byte_perplexity", A::WeightedPerplexity, false, &[LoglikelihoodRolling]),
         ("bits_per_byte", A::BitsPerByte, false, &[LoglikelihoodRolling]),
+        ("bleu", A::Translation(Translation::Bleu), true, &[GenerateUntil]),
+        ("chrf", A::Translation(Translation::Chrf), true, &[GenerateUntil]),
+        ("chrf++", A::Translation(Translation::ChrfPlus), true, &[GenerateUntil]),
     ]
 };
 
@@ -67,6 +79,14 @@ pub(super) struct MetricRule {
 }
 
 impl MetricRule {
+    /// The score of a corpus that the metric is, if it is one.
+    pub(super) fn translation(&self) -> Option<Translation> {
+        match (self.name.as_str(), self.aggregation) {
+            ("bleu" | "chrf" | "chrf++", Aggregation::Translation(score)) => Some(score),
+            _ => None,
+        }
+    }
+
     /// Metrics of a file, or the defaults of its output type. Errors are the reason only.
     pub(super) fn all(
         entries: Option<&[MetricEntry]>,
@@ -115,13 +135,37 @@ impl MetricRule {
             }
             None => known.map_or(Aggregation::Mean, |(_, aggregation, ..)| *aggregation),
         };
+        let is_of_corpus = |of: Aggregation| matches!(of, Aggregation::Translation(_));
+        let usually = known.map_or(Aggregation::Mean, |(_, usual, ..)| *usual);
+        let (own, usual) = (is_of_corpus(aggregation), is_of_corpus(usually));
+        if !own_results && (own || usual) && aggregation != usually {
+            return Err(format!("metric {name:?} has another aggregation than its own"));
+        }
         let usual = known.is_none_or(|(_, _, higher, _)| *higher);
-        Ok(Self {
+        let rule = Self {
             name: name.clone(),
             aggregation,
             higher_is_better: entry.higher_is_better.unwrap_or(usual),
             options: entry.options.clone(),
-        })
+        };
+        // Patterns are compiled where they are used, and refused here.
+        rule.ignored().map(|_| rule)
+    }
+
+    /// The patterns of `regexes_to_ignore`, what they match is no part of an answer. Errors are the
+    /// reason only.
+    pub(super) fn ignored(&self) -> Result<Vec<Regex>, String> {
+        let field = "regexes_to_ignore";
+        let patterns = match self.options.get(field) {
+            None | Some(Json::Null) => return Ok(Vec::new()),
+            Some(Json::Array(patterns)) => patterns,
+            Some(other) => return Err(format!("{field} is {other}, expected a list of patterns")),
+        };
+        let pattern = |pattern: &Json| match pattern {
+            Json::String(pattern) => pattern_of(field, pattern),
+            other => Err(format!("{field} has {other}, expected a pattern")),
+        };
+        patterns.iter().map(pattern).collect()
     }
 }
 
@@ -142,6 +186,7 @@ impl Aggregation {
             Self::F1 => f1(values),
             Self::Matthews => matthews(values),
             Self::Brier => brier(values),
+            Self::Translation(score) => translated(score, values),
         }
     }
 
@@ -159,6 +204,8 @@ impl Aggregation {
             Self::Median | Self::Perplexity | Self::F1 | Self::Matthews => {
                 Some(self.bootstrap(values, draws))
             }
+            // As in the harness, which draws fewer of these.
+            Self::Translation(_) => Some(self.bootstrap(values, draws.min(TRANSLATION_DRAWS))),
             Self::WeightedPerplexity | Self::BitsPerByte | Self::Brier => None,
         }
     }
@@ -180,6 +227,18 @@ impl Aggregation {
         };
         deviation(&parallel::map((0..draws / size).collect(), chunk).concat())
     }
+}
+
+/// Score of a corpus.
+fn translated(score: Translation, values: &[Value]) -> f64 {
+    let mut sum: Vec<f64> = Vec::new();
+    for value in values {
+        if let Value::Overlap(_, counts) = value {
+            sum.resize(counts.len(), 0.0);
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+    }
+    if sum.is_empty() { f64::NAN } else { score.score(&sum) }
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -324,7 +383,17 @@ mod tests {
         let all =
             |entry: MetricEntry| MetricRule::all(Some(&[entry]), OutputType::MultipleChoice, false);
         assert!(all(entry("bleu", None)).unwrap_err().contains("acc_norm"));
+        let generated =
+            |entry: MetricEntry| MetricRule::all(Some(&[entry]), OutputType::GenerateUntil, false);
+        let rule = &generated(entry("chrf++", Some("chrf++"))).unwrap()[0];
+        assert_eq!(rule.translation(), Some(Translation::ChrfPlus));
+        assert!(generated(entry("bleu", Some("mean"))).unwrap_err().contains("aggregation"));
+        assert!(generated(entry("exact_match", Some("bleu"))).unwrap_err().contains("aggregation"));
         assert!(all(entry("acc", Some("max"))).unwrap_err().contains("median"));
+        let broken = serde_json::json!({"regexes_to_ignore": ["(?<=\\$)\\d", "("]});
+        let options = broken.as_object().unwrap().clone();
+        let error = all(MetricEntry { options, ..entry("acc", None) }).unwrap_err();
+        assert!(error.contains("regexes_to_ignore \"(\""), "{error}");
         let rule = &all(entry("mcc", None)).unwrap()[0];
         assert_eq!((rule.aggregation, rule.higher_is_better), (Aggregation::Matthews, true));
     }

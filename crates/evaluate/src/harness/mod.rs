@@ -27,6 +27,7 @@ mod prompt;
 mod random;
 mod standard;
 mod template;
+mod translation;
 mod value;
 mod yaml;
 

@@ -24,8 +24,10 @@ pub(super) fn result(
     for filter in &task.filters {
         let mut outcomes = Vec::with_capacity(replies.len());
         for (prompt, replies) in task.prompts.iter().zip(replies) {
-            let filtered: Vec<String> =
-                replies.iter().filter_map(written).map(|text| filter.apply(text)).collect();
+            let answers = replies.iter().filter_map(written);
+            let filtered: Result<Vec<String>, String> =
+                answers.map(|text| filter.apply(text)).collect();
+            let filtered = filtered.map_err(|reason| wrong(task, prompt, "filter_list", reason))?;
             let (outcome, tie) = outcome(task, prompt, replies, &filtered)?;
             counts.ties += usize::from(tie);
             samples.push(sample(task, prompt, replies, &filtered, &filter.name, &outcome));
@@ -94,13 +96,8 @@ fn outcome(
     let pairs: Vec<(f64, bool)> = replies.iter().map(likelihood).collect();
     let likelihoods: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
     if let Some(score) = scorer(task)? {
-        let outcome =
-            score(&prompt.fields, &likelihoods).map_err(|reason| EvaluationError::Document {
-                place: place(prompt),
-                task: task.id(),
-                field: "process_results".into(),
-                reason,
-            })?;
+        let outcome = score(&prompt.fields, &likelihoods)
+            .map_err(|reason| wrong(task, prompt, "process_results", reason))?;
         return Ok((outcome, false));
     }
     let metrics = match task.output {
@@ -121,12 +118,42 @@ fn outcome(
         OutputType::GenerateUntil => {
             let answer = filtered.first().map_or("", String::as_str);
             let rule = task.metrics.iter().find(|rule| rule.name == "exact_match");
-            vec![("exact_match", right(rule.is_some_and(|rule| matches(rule, prompt, answer))))]
+            let is_right = rule.map(|rule| matches(rule, prompt, answer)).transpose();
+            let is_right = is_right.map_err(|reason| wrong(task, prompt, "metric_list", reason))?;
+            let mut metrics = vec![("exact_match", right(is_right.unwrap_or(false)))];
+            metrics.extend(translated(task, prompt, answer)?);
+            metrics
         }
         OutputType::MultipleChoice => return Ok(choice(task, prompt, &pairs)),
     };
     let metrics = metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     Ok((metrics, false))
+}
+
+/// What is wrong with a document under a field of the task file.
+fn wrong(task: &HarnessTask, prompt: &Prompt, field: &str, reason: String) -> EvaluationError {
+    let (place, task, field) = (place(prompt), task.id(), field.to_owned());
+    EvaluationError::Document { place, task, field, reason }
+}
+
+/// What an answer has in common with the one reference, for BLEU and chrF.
+fn translated<'t>(
+    task: &'t HarnessTask,
+    prompt: &Prompt,
+    answer: &str,
+) -> Result<Vec<(&'t str, Measured)>, EvaluationError> {
+    let mut metrics = Vec::new();
+    for rule in &task.metrics {
+        let Some(score) = rule.translation() else { continue };
+        let [reference] = &golds(prompt)[..] else {
+            let reason = format!("{} takes one reference, found a list", rule.name);
+            return Err(wrong(task, prompt, "doc_to_target", reason));
+        };
+        let counts = score.counts(reference, answer);
+        let texts = [reference.clone(), answer.to_owned()];
+        metrics.push((rule.name.as_str(), Measured::Overlap(texts, counts)));
+    }
+    Ok(metrics)
 }
 
 fn right(is_right: bool) -> Measured {
@@ -190,28 +217,28 @@ fn best(scores: &[f64]) -> (usize, bool) {
     (best, tie)
 }
 
-/// Whether an answer equals an accepted one, under the options of `exact_match`.
-fn matches(rule: &MetricRule, prompt: &Prompt, answer: &str) -> bool {
-    let golds: Vec<String> = match (&prompt.target, prompt.choices.is_empty()) {
+/// The accepted answers.
+fn golds(prompt: &Prompt) -> Vec<String> {
+    match (&prompt.target, prompt.choices.is_empty()) {
         (Value::Array(several), true) => several.iter().cloned().map(text_of).collect(),
         (target, true) => vec![text_of(target.clone())],
         (_, false) => {
             prompt.gold.iter().flatten().map(|&gold| prompt.choices[gold].clone()).collect()
         }
-    };
+    }
+}
+
+/// Whether an answer equals an accepted one, under the options of `exact_match`. Errors are the
+/// reason only.
+fn matches(rule: &MetricRule, prompt: &Prompt, answer: &str) -> Result<bool, String> {
+    let golds = golds(prompt);
     let is_set = |name: &str| rule.options.get(name).and_then(Value::as_bool) == Some(true);
-    let ignored: Vec<regex::Regex> = rule
-        .options
-        .get("regexes_to_ignore")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|pattern| regex::Regex::new(pattern.as_str()?).ok())
-        .collect();
+    let ignored = rule.ignored()?;
     let plain = |text: &str| {
         let mut text = text.to_owned();
         for pattern in &ignored {
-            text = pattern.replace_all(&text, "").into_owned();
+            let rest = pattern.try_replacen(&text, 0, "");
+            text = rest.map_err(|error| format!("regexes_to_ignore: {error}"))?.into_owned();
         }
         if is_set("ignore_case") {
             text = text.to_lowercase();
@@ -222,9 +249,15 @@ fn matches(rule: &MetricRule, prompt: &Prompt, answer: &str) -> bool {
         if is_set("ignore_numbers") {
             text.retain(|c| !c.is_ascii_digit());
         }
-        text
+        Ok::<_, String>(text)
     };
-    golds.iter().any(|gold| plain(gold) == plain(answer))
+    let answer = plain(answer)?;
+    for gold in &golds {
+        if plain(gold)? == answer {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A sample, in the format of the harness's log.

@@ -13,6 +13,8 @@ pub(super) enum Value {
     Classes(Option<usize>, usize),
     /// True class of a document (`None` if invalid) and probability of each class.
     Probabilities(Option<usize>, Vec<f64>),
+    /// Reference and answer, and their counts for a score of the corpus.
+    Overlap([String; 2], Vec<f64>),
 }
 
 impl Value {
@@ -24,6 +26,7 @@ impl Value {
             Self::Weighted(value, weight) => json!([value, *weight as u64]),
             Self::Classes(gold, predicted) => json!([class(gold), predicted]),
             Self::Probabilities(gold, shares) => json!([class(gold), shares]),
+            Self::Overlap(texts, _) => json!(texts),
         }
     }
 
@@ -32,7 +35,7 @@ impl Value {
         match self {
             Self::Number(value) => Some(*value),
             Self::Classes(gold, predicted) => Some(f64::from(u8::from(*gold == Some(*predicted)))),
-            Self::Weighted(..) | Self::Probabilities(..) => None,
+            Self::Weighted(..) | Self::Probabilities(..) | Self::Overlap(..) => None,
         }
     }
 }
