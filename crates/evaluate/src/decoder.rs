@@ -6,9 +6,10 @@ use super::language_model::{
 use super::packed::{LastOutput, Packed, last_stages};
 use super::{Cloze, Generation, LanguageModel, Sequence, TokenScore, cloze, similarity};
 use linwright_model::checkpoint::Sentence;
-use linwright_model::generate::{Choice, Stopping, generate_text};
+use linwright_model::generate::{Choice, Stopping, generate_text_each};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{ModelError, Stream, Transformer};
+use linwright_tensor::RngKey;
 
 /// The error of a model without text embeddings.
 const NO_VECTORS: &str = "the checkpoint defines no pooling for text embeddings";
@@ -134,11 +135,12 @@ impl LanguageModel for Subject<'_> {
             end_tokens: self.tokenizer.eos().into_iter().collect(),
             stop: generation.until.clone(),
         };
-        let all = generate_text(
+        let choices = choices(generation, prompts.len());
+        let all = generate_text_each(
             self.decoder,
             self.tokenizer,
             prompts,
-            &Choice::greedy(),
+            &choices,
             &stopping,
             &mut |_, _| true,
         )?;
@@ -148,6 +150,20 @@ impl LanguageModel for Subject<'_> {
         };
         Ok(all.into_iter().map(generated).collect())
     }
+}
+
+/// How the tokens of each prompt are chosen.
+fn choices(generation: &Generation, prompts: usize) -> Vec<Choice> {
+    let Some(sampling) = &generation.sampling else { return vec![Choice::greedy(); prompts] };
+    let choice = |seed: &u64| Choice {
+        temperature: sampling.temperature as f32,
+        top_k: sampling.top_k,
+        top_p: sampling.top_p.map(|share| share as f32),
+        min_p: sampling.min_p.map(|share| share as f32),
+        key: RngKey::new(*seed),
+        ..Choice::greedy()
+    };
+    sampling.seeds.iter().map(choice).collect()
 }
 
 /// Scores sequences as one batch. The last token of a sequence is predicted but is not an input.

@@ -201,7 +201,7 @@ pub trait LanguageModel {
         Err("this model computes no text embeddings".into())
     }
 
-    /// Continues prompts greedily.
+    /// Continues prompts.
     ///
     /// # Errors
     /// Any error of the model.

@@ -65,6 +65,7 @@ tasks! {
     perplexity;
     multiple_choice;
     completion;
+    needle;
     // Shows that a new task is one file and one line here.
     #[cfg(test)]
     dummy;
@@ -103,7 +104,7 @@ pub use registry::{
     canonical_task, entries, entry, open_parts, open_tasks,
 };
 pub use request::{
-    Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request, WindowLoss,
+    Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request, Sampling, WindowLoss,
 };
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};

@@ -115,13 +115,50 @@ pub enum Cut {
     Harness,
 }
 
-/// Stopping conditions of a continuation, which is decoded greedily.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// How text is continued, and until when.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Generation {
     /// Stop strings, which are not part of the continuation.
     pub until: Vec<String>,
     /// Largest number of new tokens.
     pub new_tokens: usize,
+    /// How tokens are sampled; greedy decoding if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
+}
+
+impl Generation {
+    /// Greedy decoding.
+    #[must_use]
+    pub fn greedy(until: Vec<String>, new_tokens: usize) -> Self {
+        Self { until, new_tokens, sampling: None }
+    }
+
+    /// Whether prompts can be continued as one batch: only the seeds may differ.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let without_seeds = |sampling: &Option<Sampling>| {
+            sampling.clone().map(|sampling| Sampling { seeds: Vec::new(), ..sampling })
+        };
+        self.until == other.until
+            && self.new_tokens == other.new_tokens
+            && without_seeds(&self.sampling) == without_seeds(&other.sampling)
+    }
+}
+
+/// How tokens are sampled.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sampling {
+    /// Temperature, by which logits are divided; above 0.
+    pub temperature: f64,
+    /// Samples from this many of the most likely tokens.
+    pub top_k: Option<usize>,
+    /// Samples from the most likely tokens with this total probability.
+    pub top_p: Option<f64>,
+    /// Samples from tokens with at least this share of the largest probability.
+    pub min_p: Option<f64>,
+    /// Seeds of the random streams: one for each prompt, so that a continuation does not depend on
+    /// the other prompts of its batch.
+    pub seeds: Vec<u64>,
 }
 
 /// Loss of the counted tokens of a window.
@@ -257,7 +294,7 @@ mod tests {
     fn requests_are_identified_by_all_that_they_ask() {
         let generate = |stop: &str, new_tokens| Request::Generate {
             context: "a".into(),
-            generation: Generation { until: vec![stop.to_owned()], new_tokens },
+            generation: Generation::greedy(vec![stop.to_owned()], new_tokens),
         };
         let cloze = |gold| {
             Request::Cloze(Cloze {

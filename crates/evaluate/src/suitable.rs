@@ -9,7 +9,10 @@ pub(super) fn items_of<'a>(
     model: &dyn LanguageModel,
 ) -> Result<Vec<Item<'a>>, EvaluationError> {
     let pairs = SENTENCE_TASKS.iter().map(|task| task.name);
-    let items = if model.is_masked() { task.cloze_items() } else { Some(task.items()) };
+    let items = match model.is_masked() {
+        true => task.cloze_items(),
+        false => Some(task.items_for(model)?.unwrap_or_else(|| task.items())),
+    };
     let is_pair = |request: &Request<'_>| matches!(request, Request::Similarity(_));
     let asks_tokens = |items: &Vec<Item<'_>>| {
         items.iter().flat_map(|item| &item.requests).any(|request| !is_pair(request))

@@ -1,8 +1,9 @@
 //! Tasks, and those of one data file.
 
 use super::{
-    AnsweredDocuments, Bos, EvaluationError, HarnessOptions, Item, Join, LaserOptions, OpenOptions,
-    OpenTasks, Reply, Request, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult, entry,
+    AnsweredDocuments, Bos, EvaluationError, HarnessOptions, Item, Join, LanguageModel,
+    LaserOptions, OpenOptions, OpenTasks, Reply, Request, TaskData, TaskEntry, TaskOption,
+    TaskRequest, TaskResult, entry,
 };
 use std::path::Path;
 
@@ -19,6 +20,18 @@ pub trait Task {
 
     /// Items with their requests.
     fn items(&self) -> Vec<Item<'_>>;
+
+    /// Items whose texts depend on the tokenizer and the context of the model; none if those of
+    /// [`Self::items`] are for all models.
+    ///
+    /// # Errors
+    /// [`EvaluationError`] if the context is too short, or of the tokenizer.
+    fn items_for(
+        &self,
+        _model: &dyn LanguageModel,
+    ) -> Result<Option<Vec<Item<'_>>>, EvaluationError> {
+        Ok(None)
+    }
 
     /// Items for masked language models; none if the task does not support them.
     fn cloze_items(&self) -> Option<Vec<Item<'_>>> {

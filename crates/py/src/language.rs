@@ -47,7 +47,7 @@ impl Asked {
             Self::Rolling { text } => Request::Rolling { text: text.into(), cut: Cut::Harness },
             Self::Generate { context, until, new_tokens } => Request::Generate {
                 context: context.into(),
-                generation: Generation { until: until.clone(), new_tokens: *new_tokens },
+                generation: Generation::greedy(until.clone(), *new_tokens),
             },
         }
     }

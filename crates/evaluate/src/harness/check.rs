@@ -1,15 +1,16 @@
 //! Validation of a task file, before its data is read.
 
-use super::description::{Description, Field, TaskFile};
+use super::dataset::SharedFiles;
+use super::description::{Description, Field, OutputType, TaskFile};
 use super::filter::Filter;
 use super::functions::Function;
+use super::generation::{self, Answers};
 use super::group::Found;
 use super::metric::MetricRule;
-use super::prompt::{output_of, text_of};
+use super::prompt::output_of;
 use super::template::Templates;
 use super::{HarnessOptions, HarnessTask};
-use crate::{EvaluationError, Generation, Request, Task};
-use linwright_run::shown;
+use crate::{EvaluationError, Request, Task};
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -21,11 +22,11 @@ pub(super) struct Rules {
     pub(super) results: Option<&'static Function>,
     pub(super) metrics: Vec<MetricRule>,
     pub(super) filters: Vec<Filter>,
-    pub(super) generation: Generation,
+    pub(super) answers: Answers,
 }
 
 impl Rules {
-    pub(super) fn of(file: &TaskFile) -> Result<Self, EvaluationError> {
+    pub(super) fn of(file: &TaskFile, seed: u64) -> Result<Self, EvaluationError> {
         let d = &file.description;
         let scored = d.test_split.clone().or_else(|| d.validation_split.clone());
         let function = |name: &str, value: &Option<String>| {
@@ -33,7 +34,10 @@ impl Rules {
         };
         let results = function("process_results", &d.process_results)?;
         let metrics = MetricRule::all(d.metric_list.as_deref(), output_of(d), results.is_some());
-        let filters = Filter::all(d.filter_list.as_deref());
+        let answers = Answers::of(file, seed)?;
+        // Log-likelihoods are the same each time.
+        let repeats = if output_of(d) == OutputType::GenerateUntil { answers.repeats } else { 1 };
+        let filters = Filter::all(d.filter_list.as_deref(), repeats);
         Ok(Self {
             scored: scored
                 .ok_or_else(|| file.wrong("there is no test_split or validation_split"))?,
@@ -41,7 +45,7 @@ impl Rules {
             results,
             metrics: metrics.map_err(|reason| file.wrong(reason))?,
             filters: filters.map_err(|reason| file.wrong(reason))?,
-            generation: generation(file)?,
+            answers,
         })
     }
 }
@@ -74,7 +78,8 @@ pub fn validate(
     for name in names {
         found.add(name, Path::new(""), 0)?;
     }
-    found.files.into_iter().map(|file| validated(file, options)).collect()
+    let shared = SharedFiles::default();
+    found.files.into_iter().map(|file| validated(file, options, &shared)).collect()
 }
 
 /// Validates the text of a task file without `include`, and returns its prompt for a document, if a
@@ -88,7 +93,7 @@ pub fn prompt_of_text(
 ) -> Result<Option<String>, EvaluationError> {
     let include = |_: &Path, name: &str| Err(format!("{name} is not included here"));
     let file = TaskFile::parse(text, "text".into(), Path::new(""), &include)?;
-    Rules::of(&file)?;
+    Rules::of(&file, generation::SEED)?;
     templates(&file)?;
     let engine = Templates::new().map_err(|reason| file.wrong(reason))?;
     let Some(field) = &file.description.doc_to_text else { return Ok(None) };
@@ -101,8 +106,12 @@ pub fn prompt_of_text(
     }
 }
 
-fn validated(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Validated, EvaluationError> {
-    Rules::of(&file)?;
+fn validated(
+    file: TaskFile,
+    options: &HarnessOptions<'_>,
+    shared: &SharedFiles,
+) -> Result<Validated, EvaluationError> {
+    Rules::of(&file, generation::SEED)?;
     templates(&file)?;
     let (task, output) = (file.description.task.clone(), output_of(&file.description).name());
     let none = |missing| Validated {
@@ -112,7 +121,7 @@ fn validated(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Validated, 
         missing: Some(missing),
         first: None,
     };
-    let opened = match HarnessTask::new(file, options) {
+    let opened = match HarnessTask::new(file, options, shared) {
         Err(EvaluationError::Set { source, .. }) => return Ok(none(source.to_string())),
         Err(EvaluationError::NoRows { name, .. }) => {
             return Ok(none(format!("the data set {name} is not on this machine")));
@@ -148,40 +157,6 @@ fn templates(file: &TaskFile) -> Result<(), EvaluationError> {
         }
     }
     Ok(())
-}
-
-/// Generation settings from `generation_kwargs`.
-fn generation(file: &TaskFile) -> Result<Generation, EvaluationError> {
-    let d = &file.description;
-    let mut generation = Generation { until: vec![d.fewshot_delimiter.clone()], new_tokens: 256 };
-    for (name, value) in d.generation_kwargs.iter().flatten() {
-        match (name.as_str(), value) {
-            ("until", Value::String(text)) => generation.until = vec![text.clone()],
-            ("until", Value::Array(texts)) => {
-                generation.until = texts.iter().cloned().map(text_of).collect();
-            }
-            ("max_gen_toks" | "max_new_tokens", Value::Number(number)) => {
-                let tokens = number.as_u64().filter(|&tokens| tokens > 0);
-                let tokens = tokens.ok_or_else(|| file.wrong(format!("{name} is {number}")))?;
-                generation.new_tokens = tokens as usize;
-            }
-            ("do_sample", Value::Bool(false)) => {}
-            ("num_beams", Value::Number(number)) if number.as_u64() == Some(1) => {}
-            ("temperature", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
-            // No effect in greedy decoding; several standard tasks set it.
-            ("top_p" | "top_k", Value::Number(_)) => {}
-            _ => {
-                return Err(file.wrong(format!(
-                    "generation_kwargs has {}: {}; only greedy decoding is scored, with until \
-                     and max_gen_toks",
-                    shown(name),
-                    shown(&value.to_string())
-                )));
-            }
-        }
-    }
-    generation.until.retain(|stop| !stop.is_empty());
-    Ok(generation)
 }
 
 #[cfg(test)]

@@ -5,19 +5,24 @@
 //! without splits, all files are the split `train`. In a folder, the files whose names begin with
 //! that of the split are its data. Paths are relative to the working directory or, if there is no
 //! such file, to the folder of the task file. Any other name is that of a data set on the hub,
-//! which a [`SetSource`] finds. A [`DataFile`] of the caller overrides all of this.
+//! which a [`SetSource`] finds. A [`DataFile`] of the caller overrides all of this; one of the group
+//! of a task, such as `mmlu`, has the rows of all its tasks.
 
 use super::description::TaskFile;
 use super::functions::{Function, Kind};
 use super::prompt::Located;
+use super::subject::{self, Part};
 use crate::canonical_task;
 use crate::{DataUsed, EvaluationError};
 use linwright_data::sets::{SetError, SetQuery, SetSource};
-use linwright_data::{DataError, Table, TableFormat};
+use linwright_data::{DataError, Row, Table, TableFormat};
 use linwright_run::{sha256_hex, shown};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::str::FromStr;
 
 /// A data file given by the caller for a split of a task: `TASK=FILE` or `TASK:SPLIT=FILE`.
@@ -82,6 +87,8 @@ struct Source {
     format: TableFormat,
     /// The field with its rows, if it is one JSON object.
     field: Option<String>,
+    /// The rows of the task, if it has those of other tasks, too.
+    part: Option<Part>,
 }
 
 /// Files of a split with their formats.
@@ -109,6 +116,23 @@ pub(super) struct Dataset<'a> {
     pub(super) sets: Option<&'a dyn SetSource>,
     /// The split to score.
     pub(super) scored: &'a str,
+    /// Files that other tasks read, too.
+    pub(super) shared: &'a SharedFiles,
+}
+
+/// Files with the rows of many tasks, each read once.
+#[derive(Debug, Default)]
+pub(super) struct SharedFiles(RefCell<BTreeMap<PathBuf, Rc<Table>>>);
+
+impl SharedFiles {
+    fn open(&self, path: &Path, format: TableFormat) -> Result<Rc<Table>, EvaluationError> {
+        if let Some(table) = self.0.borrow().get(path) {
+            return Ok(Rc::clone(table));
+        }
+        let table = Rc::new(Table::open(path, format, None)?);
+        self.0.borrow_mut().insert(path.to_owned(), Rc::clone(&table));
+        Ok(table)
+    }
 }
 
 impl Dataset<'_> {
@@ -121,14 +145,23 @@ impl Dataset<'_> {
         let sources = self.sources(name)?;
         let mut split = Split { notes: sources.notes, ..Split::default() };
         let mut hashes = Vec::new();
-        for Source { path, format, field } in sources.files {
-            let table = Table::open(&path, format, field.as_deref())?;
+        for Source { path, format, field, part } in sources.files {
             let shown = path.display().to_string();
-            split.notes.extend(table.repeated_ids(format));
-            for row in table.rows {
-                let place = format!("{shown}, {} {}", format.place(), row.line);
-                split.documents.push(Located { fields: row.fields, place });
-            }
+            let place = |line| format!("{shown}, {} {line}", format.place());
+            let sha256 = match &part {
+                None => {
+                    let table = Table::open(&path, format, field.as_deref())?;
+                    split.notes.extend(table.repeated_ids(format));
+                    let located = |row: Row| Located { place: place(row.line), fields: row.fields };
+                    split.documents.extend(table.rows.into_iter().map(located));
+                    table.sha256
+                }
+                Some(part) => {
+                    let table = self.shared.open(&path, format)?;
+                    split.documents.extend(self.rows_of(part, &table, &place)?);
+                    table.sha256.clone()
+                }
+            };
             let path = match &sources.origin {
                 None => shown,
                 Some(origin) => {
@@ -136,9 +169,8 @@ impl Dataset<'_> {
                     format!("{origin}/{file}")
                 }
             };
-            let sha256 = table.sha256.clone();
+            hashes.push(sha256.clone());
             split.files.push(DataUsed { split: name.to_owned(), path, sha256 });
-            hashes.push(table.sha256);
         }
         let found = split.documents.len();
         if let Some(expected) = sources.rows.filter(|&rows| rows != found as u64) {
@@ -158,6 +190,41 @@ impl Dataset<'_> {
         Ok(split)
     }
 
+    /// The rows of a task in a file with those of its whole group.
+    fn rows_of(
+        &self,
+        part: &Part,
+        table: &Table,
+        place: &dyn Fn(usize) -> String,
+    ) -> Result<Vec<Located>, EvaluationError> {
+        let Part { group, column, value } = part;
+        let task = &self.file.description.task;
+        let mut rows = Vec::new();
+        for row in &table.rows {
+            let own = row.fields.get(*column).and_then(Value::as_str);
+            let own = own.ok_or_else(|| EvaluationError::Document {
+                place: place(row.line),
+                task: task.clone(),
+                field: (*column).to_owned(),
+                reason: format!(
+                    "is missing, or not text; it names the subject of each row of {group}, and \
+                     rows without it are given subject by subject: --data {task}=FILE"
+                ),
+            })?;
+            if own == value {
+                rows.push(Located { fields: row.fields.clone(), place: place(row.line) });
+            }
+        }
+        if rows.is_empty() {
+            return Err(self.file.wrong(format!(
+                "{} has no row with {column} \"{value}\"; name the tasks of its subjects instead \
+                 of {group}, or give this one with --data {task}=FILE",
+                table.path.display()
+            )));
+        }
+        Ok(rows)
+    }
+
     /// As [`Self::split`], for the first of training, validation and test that has data. Splits
     /// with data from the caller are not searched for elsewhere.
     pub(super) fn split_to_learn_from(
@@ -167,7 +234,7 @@ impl Dataset<'_> {
         let d = &self.file.description;
         let names = [&d.training_split, &d.validation_split, &d.test_split];
         let names: Vec<&str> = names.into_iter().flatten().map(String::as_str).collect();
-        if let Some(given) = names.iter().find(|name| self.given(name).next().is_some()) {
+        if let Some(given) = names.iter().find(|name| !self.given(name).is_empty()) {
             return self.split(given, process);
         }
         let mut missing = None;
@@ -181,12 +248,23 @@ impl Dataset<'_> {
         Err(missing.unwrap_or_else(|| self.file.wrong("there is no split to learn from")))
     }
 
-    /// Files passed by the caller for a split.
-    fn given(&self, split: &str) -> impl Iterator<Item = &DataFile> {
-        self.given.iter().filter(move |data| {
-            data.task == self.file.description.task
-                && data.split.as_deref().unwrap_or(self.scored) == split
-        })
+    /// Files passed by the caller for a split: of the task, or else of the group whose subjects are
+    /// tasks, with the rows of this one.
+    fn given(&self, split: &str) -> Vec<(&DataFile, Option<Part>)> {
+        let task = &self.file.description.task;
+        let of = |name: &str| -> Vec<&DataFile> {
+            let is_own = |data: &&DataFile| {
+                data.task == name && data.split.as_deref().unwrap_or(self.scored) == split
+            };
+            self.given.iter().filter(is_own).collect()
+        };
+        let own = of(task);
+        match subject::part(task).filter(|_| own.is_empty()) {
+            None => own.into_iter().map(|data| (data, None)).collect(),
+            Some(part) => {
+                of(part.group).into_iter().map(|data| (data, Some(part.clone()))).collect()
+            }
+        }
     }
 
     /// Documents after `process_docs`.
@@ -208,6 +286,19 @@ impl Dataset<'_> {
                         change(&document.fields).map_err(|reason| bad(&document.place, reason))?;
                 }
                 Ok(documents)
+            }
+            Kind::Rows(field, wanted) => {
+                let mut kept = Vec::new();
+                for document in documents {
+                    let value = document.fields.get(field).and_then(Value::as_str);
+                    let value = value.ok_or_else(|| {
+                        bad(&document.place, format!("the field {field} is missing, or not text"))
+                    })?;
+                    if value == wanted {
+                        kept.push(document);
+                    }
+                }
+                Ok(kept)
             }
             Kind::Lines(count, make) => {
                 let of = |lines: &[Located]| {
@@ -236,7 +327,9 @@ impl Dataset<'_> {
     /// Files of a split with their formats, and the field with their rows.
     fn sources(&self, split: &str) -> Result<Sources, EvaluationError> {
         let d = &self.file.description;
-        let given = self.given(split).map(|data| self.source(data.path.clone()));
+        let given = self.given(split).into_iter();
+        let given =
+            given.map(|(data, part)| Ok(Source { part, ..self.source(data.path.clone())? }));
         let given: Vec<Source> = given.collect::<Result<_, EvaluationError>>()?;
         if !given.is_empty() {
             return Ok(given.into());
@@ -266,8 +359,10 @@ impl Dataset<'_> {
         let files = option("data_files");
         let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs has no data_files"))?;
         let paths = self.paths(files, split)?;
-        let files: Vec<Source> =
-            paths.into_iter().map(|path| Source { path, format, field: field.clone() }).collect();
+        let files: Vec<Source> = paths
+            .into_iter()
+            .map(|path| Source { path, format, field: field.clone(), part: None })
+            .collect();
         Ok(files.into())
     }
 
@@ -372,7 +467,7 @@ impl Dataset<'_> {
 
     /// A file with the format of its extension.
     fn source(&self, path: PathBuf) -> Result<Source, EvaluationError> {
-        Ok(Source { format: self.format(&path)?, path, field: None })
+        Ok(Source { format: self.format(&path)?, path, field: None, part: None })
     }
 
     fn format(&self, path: &Path) -> Result<TableFormat, EvaluationError> {

@@ -155,7 +155,7 @@ fn blank_line() -> String {
 
 /// Returns the text of a file by its name, relative to a folder, and the folder of that file; or
 /// the reason of a failure.
-type Include<'a> = dyn Fn(&Path, &str) -> Result<(String, PathBuf), String> + 'a;
+pub(super) type Include<'a> = dyn Fn(&Path, &str) -> Result<(String, PathBuf), String> + 'a;
 
 /// A parsed task file.
 #[derive(Clone, Debug, PartialEq)]
@@ -211,9 +211,6 @@ impl TaskFile {
         ];
         if let Some((name, _)) = unknown.iter().find(|(_, given)| *given) {
             return Err(self.wrong(format!("{name} is not supported; only text tasks are")));
-        }
-        if d.repeats.is_some_and(|repeats| repeats != 1) {
-            return Err(self.wrong("repeats must be 1: nothing is drawn at random"));
         }
         for (name, value) in &self.fields {
             self.check_functions(name, value)?;
@@ -305,6 +302,16 @@ pub(super) fn fields_of(path: &Path) -> Result<Map<String, Value>, EvaluationErr
     read_text(path)
         .and_then(|text| Includes::of(&include).resolve(&text, folder, 0))
         .map_err(|reason| wrong(&path.display().to_string(), reason))
+}
+
+/// Fields of the text of a built-in file, with includes resolved.
+pub(super) fn fields_of_text(
+    text: &str,
+    origin: &str,
+    include: &Include<'_>,
+) -> Result<Map<String, Value>, EvaluationError> {
+    let fields = Includes::of(include).resolve(text, Path::new(""), 0);
+    fields.map_err(|reason| wrong(origin, reason))
 }
 
 fn wrong(origin: &str, reason: String) -> EvaluationError {
@@ -434,7 +441,6 @@ mod tests {
             ("include: second\n", "no second"),
             ("task: a\nuse_prompt: x\n", "use_prompt is not supported"),
             ("task: a/b\n", "is not a valid name"),
-            ("task: a\nrepeats: 3\n", "repeats must be 1"),
         ] {
             let message = parse(text).unwrap_err().to_string();
             assert!(message.contains(want), "{message:?} lacks {want:?}");

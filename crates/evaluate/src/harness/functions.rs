@@ -1,6 +1,7 @@
 //! The functions that task files may name: equivalents of the Python functions of the harness's
 //! standard tasks, under a new name and under the name in the harness.
 
+use super::mmlu_pro;
 use super::value::Value as Measured;
 use linwright_data::Fields;
 use linwright_run::shown;
@@ -28,6 +29,8 @@ pub(super) struct Function {
 pub(super) enum Kind {
     /// Changes a document before its prompt is built.
     Document(fn(&Fields) -> Result<Fields, String>),
+    /// Keeps the documents with this value in this field.
+    Rows(&'static str, &'static str),
     /// Builds a document from this number of lines of text, which are the field `text` of rows.
     Lines(usize, fn(&[&str]) -> Result<Fields, String>),
     /// Computes the text, answer or choices.
@@ -48,7 +51,7 @@ impl std::fmt::Debug for Function {
     }
 }
 
-/// All functions.
+/// All functions but those of MMLU-Pro.
 static FUNCTIONS: &[Function] = &[
     Function {
         name: "hellaswag.process_docs",
@@ -100,22 +103,25 @@ static FUNCTIONS: &[Function] = &[
 impl Function {
     /// Finds a function by its name in the file of a task.
     pub(super) fn find(name: &str, task: &str) -> Option<&'static Self> {
-        let own = FUNCTIONS.iter().find(|function| function.name == name);
+        let own = Self::all().find(|function| function.name == name);
         own.or_else(|| {
-            FUNCTIONS
-                .iter()
+            Self::all()
                 .find(|function| function.harness.0 == name && task.starts_with(function.harness.1))
         })
     }
 
     /// Names of all functions.
     pub(super) fn known() -> String {
-        FUNCTIONS.iter().map(|function| function.name).collect::<Vec<_>>().join(", ")
+        Self::all().map(|function| function.name).collect::<Vec<_>>().join(", ")
+    }
+
+    fn all() -> impl Iterator<Item = &'static Self> {
+        FUNCTIONS.iter().chain(&mmlu_pro::FUNCTIONS)
     }
 }
 
 /// A text field of a document.
-fn text<'a>(fields: &'a Fields, name: &str) -> Result<&'a str, String> {
+pub(super) fn text<'a>(fields: &'a Fields, name: &str) -> Result<&'a str, String> {
     match fields.get(name) {
         Some(Value::String(text)) => Ok(text),
         Some(other) => Err(format!("field {name} is {}, expected text", shown(&other.to_string()))),
@@ -306,7 +312,7 @@ mod tests {
         match &Function::find(name, "").unwrap().kind {
             Kind::Document(function) => function(&fields(value)).map(Value::Object),
             Kind::Field(function) => function(&fields(value)),
-            Kind::Lines(..) | Kind::Results(_) => Err("of no document".into()),
+            Kind::Rows(..) | Kind::Lines(..) | Kind::Results(_) => Err("of no document".into()),
         }
     }
 

@@ -3,8 +3,9 @@
 //! The file of a group lists tasks, or further groups, and the metrics to average over them, as in
 //! lm-evaluation-harness. Tasks are built-in tasks, or task files in the folder of the group.
 
+use super::dataset::SharedFiles;
 use super::description::{TaskFile, fields_of};
-use super::standard::{STANDARD_TASKS, find, open};
+use super::standard::{self, STANDARD_TASKS, is_known, open};
 use super::{HarnessOptions, HarnessTask};
 use crate::{EvaluationError, Metric, TaskResult};
 use linwright_data::sets::name_matches;
@@ -86,8 +87,9 @@ impl Selection {
             opened.add(name, Path::new(""), 0)?;
         }
         let mut selection = Self { groups: opened.groups, ..Self::default() };
+        let shared = SharedFiles::default();
         for file in opened.files {
-            selection.tasks.push(HarnessTask::new(file, options)?);
+            selection.tasks.push(HarnessTask::new(file, options, &shared)?);
         }
         Ok(selection)
     }
@@ -133,7 +135,8 @@ impl Found {
         let names = if many.is_empty() { vec![name] } else { many };
         let mut tasks = Vec::new();
         for name in names {
-            tasks.push(self.keep(open(name)?));
+            let (fields, origin) = (standard::fields(name)?, standard::origin(name));
+            tasks.extend(self.add_fields(fields, &origin, Path::new(""), depth)?);
         }
         Ok(tasks)
     }
@@ -239,7 +242,7 @@ fn path_of(name: &str, folder: &Path) -> Result<Option<PathBuf>, EvaluationError
     if file.is_file() {
         return Ok(Some(file));
     }
-    if find(name).is_some() {
+    if is_known(name) {
         return Ok(None);
     }
     let Ok(entries) = folder.read_dir() else { return Ok(None) };
@@ -263,7 +266,7 @@ fn over_base(
     let Some(name) = name else { return Ok(fields) };
     let base = match path_of(name, folder)? {
         Some(path) => fields_of(&path)?,
-        None if find(name).is_some() => open(name)?.fields,
+        None if is_known(name) => open(name)?.fields,
         None => return Ok(fields),
     };
     let mut merged = base;

@@ -13,7 +13,7 @@ use std::f64::consts::LN_2;
 
 /// Bootstrap samples per seed.
 const CHUNK: usize = 1000;
-/// Most bootstrap samples of BLEU and chrF.
+/// Most bootstrap samples of BLEU, chrF and TER.
 const TRANSLATION_DRAWS: usize = 100;
 
 /// Aggregation of a metric over documents.
@@ -31,7 +31,7 @@ pub(super) enum Aggregation {
 }
 
 /// Aggregations by their names in the harness.
-const AGGREGATIONS: [(&str, Aggregation); 12] = [
+const AGGREGATIONS: [(&str, Aggregation); 13] = [
     ("mean", Aggregation::Mean),
     ("nanmean", Aggregation::Mean),
     ("median", Aggregation::Median),
@@ -44,10 +44,11 @@ const AGGREGATIONS: [(&str, Aggregation); 12] = [
     ("bleu", Aggregation::Translation(Translation::Bleu)),
     ("chrf", Aggregation::Translation(Translation::Chrf)),
     ("chrf++", Aggregation::Translation(Translation::ChrfPlus)),
+    ("ter", Aggregation::Translation(Translation::Ter)),
 ];
 
 /// Metrics: name, default aggregation, whether higher is better, output types.
-const METRICS: [(&str, Aggregation, bool, &[OutputType]); 15] = {
+const METRICS: [(&str, Aggregation, bool, &[OutputType]); 16] = {
     use Aggregation as A;
     use OutputType::{GenerateUntil, Loglikelihood, LoglikelihoodRolling, MultipleChoice};
     [
@@ -66,6 +67,7 @@ const METRICS: [(&str, Aggregation, bool, &[OutputType]); 15] = {
         ("bleu", A::Translation(Translation::Bleu), true, &[GenerateUntil]),
         ("chrf", A::Translation(Translation::Chrf), true, &[GenerateUntil]),
         ("chrf++", A::Translation(Translation::ChrfPlus), true, &[GenerateUntil]),
+        ("ter", A::Translation(Translation::Ter), false, &[GenerateUntil]),
     ]
 };
 
@@ -82,7 +84,7 @@ impl MetricRule {
     /// The score of a corpus that the metric is, if it is one.
     pub(super) fn translation(&self) -> Option<Translation> {
         match (self.name.as_str(), self.aggregation) {
-            ("bleu" | "chrf" | "chrf++", Aggregation::Translation(score)) => Some(score),
+            ("bleu" | "chrf" | "chrf++" | "ter", Aggregation::Translation(score)) => Some(score),
             _ => None,
         }
     }

@@ -4,28 +4,34 @@
 //! | --- | --- |
 //! | [`description`] | fields of a task file |
 //! | [`dataset`] | sources of documents |
-//! | [`template`], [`functions`] | text from a document |
+//! | [`template`], [`functions`], [`mmlu_pro`] | text from a document |
 //! | [`prompt`], [`random`] | contexts and few-shot examples |
 //! | [`chat`] | contexts as conversations |
-//! | [`filter`] | extraction of an answer from a generated text |
-//! | [`metric`] | metrics and aggregations |
+//! | [`generation`] | sampling of answers |
+//! | [`filter`], [`choice_letter`] | extraction of an answer from generated texts |
+//! | [`metric`], [`translation`], [`edit_rate`] | metrics and aggregations |
 //! | [`outcome`] | metrics and samples from responses |
 //! | [`check`] | validation of task files |
 //! | [`group`] | groups of tasks |
-//! | [`standard`] | built-in tasks |
+//! | [`standard`], [`subject`] | built-in tasks |
 
 mod chat;
 mod check;
+mod choice_letter;
 mod dataset;
 mod description;
+mod edit_rate;
 mod filter;
 mod functions;
+mod generation;
 mod group;
 mod metric;
+mod mmlu_pro;
 mod outcome;
 mod prompt;
 mod random;
 mod standard;
+mod subject;
 mod template;
 mod translation;
 mod value;
@@ -40,8 +46,9 @@ pub use dataset::DataFile;
 pub use group::{Selection, TaskGroup};
 pub use random::python_shuffle;
 pub use standard::{STANDARD_TASKS, StandardTask};
+pub(crate) use subject::group_with_data;
 
-use super::request::{Cut, Generation};
+use super::request::Cut;
 use super::task::keep_at;
 use super::{
     Answered, AnsweredDocuments, Bos, DataUsed, EvaluationError, Item, Reply, Request, Task,
@@ -49,10 +56,11 @@ use super::{
 };
 use chat::ChatWriter;
 use check::Rules;
-use dataset::{Dataset, Split};
+use dataset::{Dataset, SharedFiles, Split};
 use description::{OutputType, TaskFile};
 use filter::Filter;
 use functions::{Function, Kind};
+use generation::Answers;
 use linwright_data::sets::SetSource;
 use linwright_run::{sha256_hex, shown};
 use metric::MetricRule;
@@ -78,6 +86,8 @@ pub struct HarnessOptions<'a> {
     pub sets: Option<&'a dyn SetSource>,
     /// Seed for drawing examples; 1234 by default, as in the harness.
     pub shots_seed: Option<u64>,
+    /// Seed for sampling answers; 1234 by default.
+    pub sampling_seed: Option<u64>,
     /// Bootstrap samples for standard errors without a formula; 100,000 by default, as in the
     /// harness.
     pub bootstrap: Option<usize>,
@@ -100,7 +110,7 @@ pub struct HarnessTask {
     metrics: Vec<MetricRule>,
     filters: Vec<Filter>,
     results: Option<&'static Function>,
-    generation: Generation,
+    answers: Answers,
     bos: Bos,
     shots: usize,
     /// Source of its documents, without the documents.
@@ -119,14 +129,19 @@ impl HarnessTask {
     /// # Errors
     /// [`EvaluationError`], naming the file or document.
     pub fn open(name: &str, options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
-        Self::new(group::task_file(name)?, options)
+        Self::new(group::task_file(name)?, options, &SharedFiles::default())
     }
 
-    fn new(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
+    fn new(
+        file: TaskFile,
+        options: &HarnessOptions<'_>,
+        shared: &SharedFiles,
+    ) -> Result<Self, EvaluationError> {
         let d = &file.description;
-        let Rules { scored, process, results, metrics, filters, generation } = Rules::of(&file)?;
+        let seed = options.sampling_seed.unwrap_or(generation::SEED);
+        let Rules { scored, process, results, metrics, filters, answers } = Rules::of(&file, seed)?;
         let (given, sets) = (options.data.as_slice(), options.sets);
-        let dataset = Dataset { file: &file, given, sets, scored: &scored };
+        let dataset = Dataset { file: &file, given, sets, scored: &scored, shared };
         let mut split = match options.to_learn_from {
             true => dataset.split_to_learn_from(process)?,
             false => dataset.split(&scored, process)?,
@@ -141,6 +156,9 @@ impl HarnessTask {
         let chosen = chosen(&file, std::mem::take(&mut split.documents), options)?;
         let prompts = prompter.prompts(chosen, &examples)?;
         let form = prompt_form(options, prompter.chat.as_ref());
+        if output_of(d) == OutputType::GenerateUntil {
+            split.notes.extend(answers.note());
+        }
         Ok(Self {
             output: output_of(d),
             metrics,
@@ -148,7 +166,7 @@ impl HarnessTask {
             multiple_targets: prompter.multiple_targets,
             prompts,
             results,
-            generation,
+            answers,
             bos: options.bos,
             shots,
             split,
@@ -174,8 +192,11 @@ impl HarnessTask {
 
     /// Name of its output type.
     fn protocol(&self) -> String {
-        let shots = self.shots;
-        format!("lm-eval_{shots}-shot_bos-{}{}", self.bos.name(), self.form)
+        let (shots, bos, form) = (self.shots, self.bos.name(), &self.form);
+        let is_generated = self.output == OutputType::GenerateUntil;
+        let seed = self.answers.seed().filter(|_| is_generated);
+        let sampled = seed.map_or(String::new(), |seed| format!("_sampled-with-seed-{seed}"));
+        format!("lm-eval_{shots}-shot_bos-{bos}{form}{sampled}")
     }
 
     /// The correct answer of a document after its context, if it has one.
@@ -227,10 +248,13 @@ impl HarnessTask {
                 text: Cow::Owned(text_of(prompt.target.clone())),
                 cut: Cut::Harness,
             }],
-            OutputType::GenerateUntil => vec![Request::Generate {
-                context: Cow::Borrowed(context()),
-                generation: self.generation.clone(),
-            }],
+            OutputType::GenerateUntil => {
+                let generate = |repeat| Request::Generate {
+                    context: Cow::Borrowed(context()),
+                    generation: self.answers.generation(prompt.index, repeat),
+                };
+                (0..self.answers.repeats).map(generate).collect()
+            }
             OutputType::MultipleChoice => {
                 let delimiter = &self.target_delimiter;
                 let mut requests: Vec<_> = if self.has_context_per_choice(prompt) {

@@ -24,9 +24,8 @@ pub(super) fn result(
     for filter in &task.filters {
         let mut outcomes = Vec::with_capacity(replies.len());
         for (prompt, replies) in task.prompts.iter().zip(replies) {
-            let answers = replies.iter().filter_map(written);
-            let filtered: Result<Vec<String>, String> =
-                answers.map(|text| filter.apply(text)).collect();
+            let answers = replies.iter().filter_map(written).map(str::to_owned).collect();
+            let filtered = filter.apply(answers, &prompt.fields);
             let filtered = filtered.map_err(|reason| wrong(task, prompt, "filter_list", reason))?;
             let (outcome, tie) = outcome(task, prompt, replies, &filtered)?;
             counts.ties += usize::from(tie);
@@ -136,7 +135,7 @@ fn wrong(task: &HarnessTask, prompt: &Prompt, field: &str, reason: String) -> Ev
     EvaluationError::Document { place, task, field, reason }
 }
 
-/// What an answer has in common with the one reference, for BLEU and chrF.
+/// What an answer has in common with the one reference, for BLEU, chrF and TER.
 fn translated<'t>(
     task: &'t HarnessTask,
     prompt: &Prompt,
@@ -271,7 +270,10 @@ fn sample(
 ) -> Sample {
     let requests = task.requests(prompt);
     let mut arguments = Map::new();
-    for (index, request) in requests.iter().enumerate() {
+    // Several answers of a document are to one request.
+    let is_generated = task.output == OutputType::GenerateUntil;
+    let asked = if is_generated { 1 } else { requests.len() };
+    for (index, request) in requests.iter().take(asked).enumerate() {
         let values = match request {
             Request::LogLikelihood { context, continuation, .. } => {
                 json!({"arg_0": context, "arg_1": continuation})
@@ -279,10 +281,9 @@ fn sample(
             Request::Rolling { text, .. } => json!({"arg_0": text}),
             Request::Cloze(cloze) => json!({"arg_0": cloze.context, "arg_1": cloze.answers}),
             Request::Similarity([one, other]) => json!({"arg_0": one, "arg_1": other}),
-            Request::Generate { context, generation } => json!({
-                "arg_0": context,
-                "arg_1": {"until": generation.until, "max_gen_toks": generation.new_tokens},
-            }),
+            Request::Generate { context, .. } => {
+                json!({"arg_0": context, "arg_1": task.answers.json()})
+            }
         };
         arguments.insert(format!("gen_args_{index}"), values);
     }
@@ -297,6 +298,7 @@ fn sample(
     };
     let replied: Vec<Value> = replies.iter().map(reply).collect();
     let chosen = if filtered.is_empty() { json!(replied) } else { json!(filtered) };
+    let each = replied.iter().map(|reply| json!([reply])).collect();
     let target = text_of(prompt.target.clone());
     let first = requests.first().map_or("", |request| request.text());
     let document = serde_json::to_string_pretty(&prompt.fields).unwrap_or_default();
@@ -306,7 +308,7 @@ fn sample(
         ("doc", Value::Object(prompt.fields.clone())),
         ("target", json!(target)),
         ("arguments", Value::Object(arguments)),
-        ("resps", replied.iter().map(|reply| json!([reply])).collect()),
+        ("resps", if is_generated { json!([replied]) } else { each }),
         ("filtered_resps", chosen),
         ("filter", json!(filter)),
         ("metrics", outcome.keys().cloned().collect()),

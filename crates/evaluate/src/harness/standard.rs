@@ -1,12 +1,14 @@
 //! Built-in tasks: one file each in `assets/tasks`, with the prompts of lm-evaluation-harness, so
 //! that scores are comparable.
 
-use super::description::TaskFile;
+use super::description::{TaskFile, fields_of_text};
+use super::subject;
 use crate::{EvaluationError, LASER_TASKS};
 use linwright_run::spelling::distance;
+use serde_json::{Map, Value};
 use std::path::Path;
 
-/// A built-in task.
+/// A built-in task, or group of tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct StandardTask {
     /// Its name.
@@ -20,10 +22,13 @@ pub struct StandardTask {
 /// A task by the name of its file.
 macro_rules! task {
     ($name:literal, $summary:literal) => {
+        task!("", $name, $summary)
+    };
+    ($folder:literal, $name:literal, $summary:literal) => {
         StandardTask {
             name: $name,
             summary: $summary,
-            text: include_str!(concat!("../../assets/tasks/", $name, ".yaml")),
+            text: include_str!(concat!("../../assets/tasks/", $folder, $name, ".yaml")),
         }
     };
 }
@@ -44,7 +49,9 @@ pub const STANDARD_TASKS: &[StandardTask] = &[
     task!("lambada_openai", "the last word of a passage"),
     task!("wikitext", "perplexity per word and byte"),
     task!("sciq", "science questions after a passage"),
-    task!("mmlu", "the form of MMLU, by letter"),
+    task!("mmlu", "57 subjects of MMLU, each a task, by letter"),
+    task!("mmlu_pro", "14 subjects of MMLU-Pro, with reasoning, by the generated letter"),
+    task!("gsm8k", "arithmetic word problems, by the generated number"),
     task!("sst2", "positive or negative"),
     task!("mnli", "true, neither or false: does a premise entail it"),
     task!("rotor_arc_challenge", "ARC as in the rotor paper, by the generated letter"),
@@ -55,22 +62,51 @@ pub const STANDARD_TASKS: &[StandardTask] = &[
 /// Largest edit distance of a suggested name.
 const CLOSE: usize = 4;
 
+/// Groups within built-in groups.
+pub(super) const SUBGROUPS: &[StandardTask] = &[
+    task!("subjects/", "mmlu_stem", ""),
+    task!("subjects/", "mmlu_other", ""),
+    task!("subjects/", "mmlu_social_sciences", ""),
+    task!("subjects/", "mmlu_humanities", ""),
+];
+
 /// Opens a built-in task by name.
 pub(super) fn open(name: &str) -> Result<TaskFile, EvaluationError> {
-    let task = find(name).ok_or_else(|| EvaluationError::UnknownTask {
+    let (fields, origin) = (fields(name)?, origin(name));
+    if fields.contains_key("group") {
+        let reason = "it is a group of tasks, expected one task".to_owned();
+        return Err(EvaluationError::TaskFile { origin, reason });
+    }
+    TaskFile::of_fields(fields, origin, Path::new(""))
+}
+
+/// Fields of a built-in task or group by name.
+pub(super) fn fields(name: &str) -> Result<Map<String, Value>, EvaluationError> {
+    let own = text(name).ok_or_else(|| EvaluationError::UnknownTask {
         found: name.to_owned(),
         known: nearest(name),
     })?;
     let include = |folder: &Path, name: &str| {
-        let task = find(name).ok_or_else(|| format!("{name} is missing"))?;
-        Ok((task.text.to_owned(), folder.to_owned()))
+        let text = text(name).ok_or_else(|| format!("{name} is missing"))?;
+        Ok((text, folder.to_owned()))
     };
-    TaskFile::parse(task.text, format!("task {name}"), Path::new(""), &include)
+    fields_of_text(&own, &origin(name), &include)
 }
 
-/// A built-in task by name.
-pub(super) fn find(name: &str) -> Option<&'static StandardTask> {
-    STANDARD_TASKS.iter().find(|task| task.name == name)
+/// Name of a built-in task or group in messages.
+pub(super) fn origin(name: &str) -> String {
+    format!("task {name}")
+}
+
+/// Text of the file of a built-in task or group.
+fn text(name: &str) -> Option<String> {
+    let of_file = STANDARD_TASKS.iter().chain(SUBGROUPS).find(|task| task.name == name);
+    of_file.map(|task| task.text.to_owned()).or_else(|| subject::text(name))
+}
+
+/// Whether there is a built-in task or group with this name.
+pub(super) fn is_known(name: &str) -> bool {
+    text(name).is_some()
 }
 
 /// Suggests the closest names, or lists all.
@@ -94,10 +130,19 @@ mod tests {
 
     #[test]
     fn every_task_parses_under_its_own_name() {
-        for task in STANDARD_TASKS {
+        let mut groups = 0;
+        for task in STANDARD_TASKS.iter().chain(SUBGROUPS) {
+            let fields = fields(task.name).unwrap();
+            if fields.get("group").is_some_and(|group| group == task.name) {
+                groups += 1;
+                let error = open(task.name).unwrap_err().to_string();
+                assert!(error.contains("is a group of tasks"), "{error}");
+                continue;
+            }
             let file = open(task.name).unwrap();
             assert_eq!(file.description.task, task.name);
         }
+        assert_eq!(groups, 6);
     }
 
     #[test]

@@ -193,23 +193,57 @@ fn what_does_not_fit_is_refused_by_place() {
     let mut named = rows();
     named[0]["nobody"] = json!("nobody");
     for (task, rows, want) in [
-        (own("doc_to_target: gold\n"), no_choices, "line 1: doc_to_choice of task mine: is an empty list"),
-        (own("doc_to_target: gold\n"), empty, "choice 1 is empty"),
-        (own("doc_to_target: gold\n"), missing, "line 2: doc_to_choice of task mine: the field a is missing"),
-        (own("doc_to_target: \"{{nothing}}\"\n"), rows(), "doc_to_target of task mine: line 1 of the template"),
-        (own("doc_to_target: gold\n"), outside, "line 2: doc_to_target of task mine: is 3, expected the index of a choice, 0 to 2"),
-        (own("doc_to_target: '{{nobody}}'\n"), named, "is \"nobody\", expected the index of a choice"),
-        (own("doc_to_target: gold\nmetric_list: [{metric: bleu}]\n"), rows(), "metric \"bleu\""),
-        (own("doc_to_target: gold\nprocess_docs: !function mnli.doc_to_text\n"), rows(), "does not change documents"),
-        ("output_type: multiple_choice\ndoc_to_target: gold\n".into(), rows(), "doc_to_choice is missing"),
-        ("output_type: multiple_choice\ndoc_to_choice: a\n".into(), rows(), "doc_to_target is missing"),
         (
-            "output_type: generate_until\ndoc_to_target: gold\ngeneration_kwargs: {temperature: 0.7}\n".into(),
+            own("doc_to_target: gold\n"),
+            no_choices,
+            "line 1: doc_to_choice of task mine: is an empty list",
+        ),
+        (own("doc_to_target: gold\n"), empty, "choice 1 is empty"),
+        (
+            own("doc_to_target: gold\n"),
+            missing,
+            "line 2: doc_to_choice of task mine: the field a is missing",
+        ),
+        (
+            own("doc_to_target: \"{{nothing}}\"\n"),
             rows(),
-            "only greedy decoding",
+            "doc_to_target of task mine: line 1 of the template",
+        ),
+        (
+            own("doc_to_target: gold\n"),
+            outside,
+            "line 2: doc_to_target of task mine: is 3, expected the index of a choice, 0 to 2",
+        ),
+        (
+            own("doc_to_target: '{{nobody}}'\n"),
+            named,
+            "is \"nobody\", expected the index of a choice",
+        ),
+        (own("doc_to_target: gold\nmetric_list: [{metric: bleu}]\n"), rows(), "metric \"bleu\""),
+        (
+            own("doc_to_target: gold\nprocess_docs: !function mnli.doc_to_text\n"),
+            rows(),
+            "does not change documents",
+        ),
+        (
+            "output_type: multiple_choice\ndoc_to_target: gold\n".into(),
+            rows(),
+            "doc_to_choice is missing",
+        ),
+        (
+            "output_type: multiple_choice\ndoc_to_choice: a\n".into(),
+            rows(),
+            "doc_to_target is missing",
+        ),
+        (
+            "output_type: generate_until\ndoc_to_target: gold\ngeneration_kwargs: {num_beams: 4}\n"
+                .into(),
+            rows(),
+            "num_beams: 4 is not supported",
         ),
     ] {
-        let message = open(&folder(&task, &rows), &HarnessOptions::default()).unwrap_err().to_string();
+        let message =
+            open(&folder(&task, &rows), &HarnessOptions::default()).unwrap_err().to_string();
         assert!(message.contains(want), "{message:?} lacks {want:?}");
     }
     let message =
@@ -334,4 +368,147 @@ fn documents_to_learn_from_are_of_the_first_split_with_data() {
     // There are no files of these.
     assert_eq!(of("training_split: absent"), "test");
     assert_eq!(of("validation_split: absent"), "test");
+}
+
+#[test]
+fn sampled_answers_depend_on_seed_and_document_only() {
+    let row = |i: usize| json!({"q": "abcab"[i..].to_owned(), "answer": "a"});
+    let rows: Vec<Value> = (0..4).map(row).collect();
+    let task = "output_type: generate_until\ndoc_to_text: q\ndoc_to_target: answer\nrepeats: 3\n\
+                generation_kwargs: {max_gen_toks: 6, do_sample: true, temperature: 0.9, top_p: 0.95}\n\
+                filter_list:\n\
+                - {name: vote, filter: [{function: majority_vote}, {function: take_first}]}\n";
+    let folder = folder(task, &rows);
+    let (decoder, tokenizer) = crate::tests::subject();
+    let model = crate::Subject::new(&decoder, &tokenizer);
+    let answers = |options: &HarnessOptions<'_>, max_batch_tokens: usize| {
+        let task = open(&folder, options).unwrap();
+        let mut hooks = crate::Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
+        let run = crate::RunOptions { max_batch_tokens, ..crate::RunOptions::default() };
+        crate::evaluate(&task, &model, &run, &mut hooks).unwrap().complete().unwrap()
+    };
+    let replied = |result: &TaskResult| -> Vec<Value> {
+        result.samples.iter().map(|sample| sample.record["resps"][0].clone()).collect()
+    };
+    let whole = answers(&HarnessOptions::default(), 4096);
+    let each = replied(&whole);
+    assert_eq!((each.len(), each[0].as_array().unwrap().len()), (4, 3));
+    assert!(each.iter().any(|three| three[0] != three[1]), "{each:?}");
+    assert_eq!(replied(&answers(&HarnessOptions::default(), 1)), each, "one prompt a batch");
+    let some = HarnessOptions {
+        samples: [("mine".to_owned(), vec![2])].into(),
+        ..HarnessOptions::default()
+    };
+    assert_eq!(replied(&answers(&some, 4096)), each[2..3], "document 2 alone");
+    let other = HarnessOptions { sampling_seed: Some(5), ..HarnessOptions::default() };
+    let other = answers(&other, 4096);
+    assert_ne!(replied(&other), each);
+    assert!(other.protocol.ends_with("_sampled-with-seed-5"), "{}", other.protocol);
+    let note = "answers are sampled with seed 1234, temperature 0.9, top-k 50, top-p 0.95, answers \
+                of each document: 3";
+    assert_eq!(whole.notes, [note]);
+    let asked = &whole.samples[0].record["arguments"];
+    assert_eq!(asked["gen_args_0"]["arg_1"]["seed"], 1234);
+    assert_eq!(asked.as_object().unwrap().len(), 1);
+}
+
+/// Prompts of standard tasks and scores of given answers, by `tools/golden/harness_prompts.py`.
+#[test]
+fn prompts_and_scores_of_standard_tasks_are_those_of_the_harness() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/golden/harness-prompts");
+    for name in ["gsm8k", "mmlu_anatomy", "mmlu_pro_computer_science"] {
+        let golden = fs::read_to_string(format!("{root}/{name}.json")).unwrap();
+        let golden: Value = serde_json::from_str(&golden).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let group = group_with_data(name).unwrap_or(name);
+        let mut data = Vec::new();
+        for (split, rows) in golden["rows"].as_object().unwrap() {
+            let path = folder.path().join(format!("{split}.jsonl"));
+            let rows = rows.as_array().unwrap().iter().map(|row| format!("{row}\n"));
+            fs::write(&path, rows.collect::<String>()).unwrap();
+            data.push(DataFile { task: group.into(), split: Some(split.clone()), path });
+        }
+        let shots = golden["shots"].as_u64().map(|shots| shots as usize);
+        let task = HarnessTask::open(name, &HarnessOptions { data, shots, ..Default::default() });
+        let task = task.unwrap();
+        let documents = golden["documents"].as_array().unwrap();
+        assert!(task.prompts.len() == documents.len() && documents.len() >= 6, "{name}");
+        let mut replies = Vec::new();
+        for (item, document) in task.items().iter().zip(documents) {
+            assert_eq!(item.requests[0].text(), document["context"], "{name}, {}", item.place);
+            let continuation = |request: &Request<'_>| match request {
+                Request::LogLikelihood { continuation, .. } => Some(json!(continuation)),
+                Request::Generate { generation, .. } => {
+                    let asked = &document["asked"];
+                    assert_eq!(json!(generation.until), asked["until"]);
+                    let most = asked.get("max_gen_toks").map_or(256, |most| most.as_u64().unwrap());
+                    assert_eq!(generation.new_tokens as u64, most);
+                    None
+                }
+                _ => panic!("{name}"),
+            };
+            let continuations: Vec<Value> = item.requests.iter().filter_map(continuation).collect();
+            assert_eq!(json!(continuations), document["continuations"]);
+            let text = document["answer"].as_str().unwrap_or_default().to_owned();
+            replies.push(vec![Reply::Generated { text, tokens: 1, truncated: 0 }]);
+        }
+        if documents[0].get("filters").is_none() {
+            continue;
+        }
+        let result = task.score(&replies, false).unwrap();
+        for sample in &result.samples {
+            let document = sample.record["doc_id"].as_u64().unwrap() as usize;
+            let wanted = &documents[document]["filters"][&sample.filter];
+            assert_eq!(sample.record["filtered_resps"][0], wanted["filtered"], "{name}");
+            assert_eq!(sample.record["exact_match"], wanted["exact_match"], "{name}: {wanted}");
+        }
+    }
+}
+
+#[test]
+fn a_group_is_scored_from_one_file_with_its_subjects() {
+    let row = |subject: &str, i: usize| {
+        json!({"question": format!("What {i}?"), "subject": subject, "answer": i % 4,
+               "choices": ["yes", "no", "perhaps", "never"]})
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all.jsonl");
+    let write = |rows: &[Value]| {
+        fs::write(&path, rows.iter().map(|row| format!("{row}\n")).collect::<String>()).unwrap();
+    };
+    let of_mmlu = DataFile { task: "mmlu".into(), split: None, path: path.clone() };
+    let options = HarnessOptions { data: vec![of_mmlu], ..HarnessOptions::default() };
+    let open = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Selection::open(&names, &options)
+    };
+    let all = Selection::open(&["mmlu".to_owned()], &HarnessOptions::default()).unwrap_err();
+    assert!(all.to_string().contains("mmlu_abstract_algebra"), "{all}");
+    let names: Vec<String> = {
+        let mut found = group::Found::default();
+        found.add("mmlu", std::path::Path::new(""), 0).unwrap();
+        found.files.iter().map(|file| file.description.task.clone()).collect()
+    };
+    assert_eq!(names.len(), 57);
+    let subject = |index: usize| names[index].strip_prefix("mmlu_").unwrap();
+    write(&(0..171).map(|i| row(subject(i % 57), i)).collect::<Vec<_>>());
+    let selection = open(&["mmlu"]).unwrap();
+    assert_eq!((selection.tasks.len(), selection.groups.len()), (57, 5));
+    assert!(selection.tasks.iter().all(|task| task.prompts.len() == 3));
+    let results: Vec<TaskResult> = selection
+        .tasks
+        .iter()
+        .map(|task| run_with(task, &Fake::default(), 1000).unwrap())
+        .collect();
+    let group = selection.groups.last().unwrap();
+    let acc = results.iter().map(|result| figure(result, "acc")).sum::<f64>() / 57.0;
+    assert_eq!((group.name.as_str(), group.items(&results)), ("mmlu", 171));
+    close(group.metrics(&results)[0].value, acc);
+    write(&[row("anatomy", 1), row("virology", 2)]);
+    assert_eq!(open(&["mmlu_anatomy"]).unwrap().tasks[0].prompts.len(), 1);
+    let error = open(&["mmlu_stem"]).unwrap_err().to_string();
+    assert!(error.contains("no row with subject \"abstract_algebra\""), "{error}");
+    write(&[json!({"question": "x"})]);
+    let error = open(&["mmlu_anatomy"]).unwrap_err().to_string();
+    assert!(error.contains("line 1") && error.contains("subject"), "{error}");
 }

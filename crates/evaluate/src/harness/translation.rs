@@ -6,7 +6,9 @@
 //! those of mteval-v13a, and orders without a match count as 1/2, 1/4, … of one (smoothing `exp`).
 //! chrF (Popović 2015) is the F-score, β = 2, of the mean precision and recall of n-grams of 1 to 6
 //! characters without white space; chrF++ (2017) adds those of 1 and 2 words. Both are percentages.
+//! The translation edit rate is in [`edit_rate`].
 
+use super::edit_rate;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::LazyLock;
@@ -31,6 +33,8 @@ pub(super) enum Translation {
     Chrf,
     /// chrF++.
     ChrfPlus,
+    /// Translation edit rate.
+    Ter,
 }
 
 impl Translation {
@@ -40,6 +44,7 @@ impl Translation {
             Self::Bleu => bleu_counts(reference, text),
             Self::Chrf => chrf_counts(reference, text, 0),
             Self::ChrfPlus => chrf_counts(reference, text, WORDS_OF_CHRF),
+            Self::Ter => edit_rate::counts(reference, text),
         }
     }
 
@@ -48,6 +53,7 @@ impl Translation {
         match self {
             Self::Bleu => bleu(counts),
             Self::Chrf | Self::ChrfPlus => chrf(counts),
+            Self::Ter => edit_rate::score(counts),
         }
     }
 }

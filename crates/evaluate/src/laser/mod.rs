@@ -342,7 +342,7 @@ impl LaserTask {
                 if new_tokens > 1 {
                     requests.push(Request::Generate {
                         context: Cow::Borrowed(&record.prompt),
-                        generation: Generation { until: Vec::new(), new_tokens },
+                        generation: Generation::greedy(Vec::new(), new_tokens),
                     });
                 }
                 requests

@@ -15,6 +15,7 @@ pub use options::{OpenOptions, TaskOption};
 pub(crate) use parts::divided;
 pub use parts::{Parts, open_parts};
 
+use crate::harness::group_with_data;
 use crate::{
     DataFile, EvaluationError, LASER_TASKS, PROTOCOLS, SENTENCE_TASKS, STANDARD_TASKS, Selection,
     StandardTask, TASKS, Task, TaskGroup, TaskOptions,
@@ -226,7 +227,10 @@ pub fn open_tasks(
     }
     check_samples(options, sampled)?;
     let mut names: Vec<String> = opened.all.iter().map(|task| task.id()).collect();
-    let is_known = |task: &String| names.contains(task) || options.elsewhere.contains(task);
+    let is_group =
+        |task: &String| names.iter().any(|name| group_with_data(name) == Some(task.as_str()));
+    let is_known =
+        |task: &String| names.contains(task) || options.elsewhere.contains(task) || is_group(task);
     if let Some(DataFile { task, .. }) = options.data.iter().find(|data| !is_known(&data.task)) {
         return Err(RegistryError::OtherData { task: task.clone() }.into());
     }

@@ -335,7 +335,7 @@ impl Run<'_, '_> {
             Work::Generate(range) => {
                 let pending = &plan.generations[range.clone()];
                 let prompts: Vec<Vec<u32>> = pending.iter().map(|one| one.tokens.clone()).collect();
-                let generated = self.models.generate_each(&prompts, &pending[0].generation);
+                let generated = self.models.generate_each(&prompts, &plan::common(pending));
                 let generated =
                     generated.map_err(|source| self.failure(pending[0].item, source))?;
                 Ok(answer::of_generated(generated))

@@ -74,6 +74,16 @@ impl PendingGeneration {
     }
 }
 
+/// The conditions of prompts of one batch, with the seeds of all.
+pub(super) fn common(pending: &[PendingGeneration]) -> Generation {
+    let mut generation = pending[0].generation.clone();
+    if let Some(sampling) = &mut generation.sampling {
+        let each = pending.iter().filter_map(|one| one.generation.sampling.as_ref());
+        sampling.seeds = each.flat_map(|sampling| sampling.seeds.iter().copied()).collect();
+    }
+    generation
+}
+
 /// The part of the work that a batch does.
 pub(super) enum Work {
     /// Scores groups of jobs.
@@ -83,7 +93,7 @@ pub(super) enum Work {
         /// Their jobs.
         jobs: Range<usize>,
     },
-    /// Continues prompts with equal stopping conditions.
+    /// Continues prompts with equal conditions.
     Generate(Range<usize>),
     /// Answers cloze requests.
     Infill(Range<usize>),
@@ -327,8 +337,9 @@ impl RequestPlan {
             },
         );
         let costs = self.generations.iter().map(PendingGeneration::cost).collect();
-        let alike =
-            |a: usize, b: usize| self.generations[a].generation == self.generations[b].generation;
+        let alike = |a: usize, b: usize| {
+            self.generations[a].generation.is_like(&self.generations[b].generation)
+        };
         batches.extend(divided(costs, max_tokens, alike, Work::Generate));
         let costs = self.infills.iter().map(MaskedInfill::cost).collect();
         batches.extend(divided(costs, max_tokens, |_, _| true, Work::Infill));

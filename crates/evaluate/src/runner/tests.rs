@@ -258,7 +258,7 @@ fn tasks() -> Vec<(&'static str, Asked, bool)> {
     let generate = |seed: usize| Request::Generate {
         context: text(5 + seed, seed).into(),
         // Neighbours with equal conditions share a batch.
-        generation: Generation { until: vec!["z".into()], new_tokens: 3 + seed / 4 },
+        generation: Generation::greedy(vec!["z".into()], 3 + seed / 4),
     };
     let cloze = |seed: usize| {
         Request::Cloze(Cloze {

@@ -89,7 +89,7 @@ fn texts_are_written_as_by_each_model_alone() {
     let (model, tokenizer) = (model("GPT2LMHeadModel", "gpt2"), tokenizer());
     let (variants, models) = cut_models(&model);
     let prompts = [vec![5, 17, 40], vec![33, 8, 9, 10, 2]];
-    let generation = Generation { until: vec!["Q".into()], new_tokens: 12 };
+    let generation = Generation::greedy(vec!["Q".into()], 12);
     let asked = Variants::new(&model, &tokenizer, &variants, None);
     let together = asked.generate_each(&prompts, &generation).unwrap();
     assert_eq!(together.len(), models.len());
@@ -112,7 +112,7 @@ fn it_stops_between_two_edits() {
         done < 2
     };
     let asked = Variants::new(&model, &tokenizer, &variants, None).with_cancellation(&go_on);
-    let generation = Generation { until: Vec::new(), new_tokens: 2 };
+    let generation = Generation::greedy(Vec::new(), 2);
     let error = asked.generate_each(&[vec![5]], &generation).unwrap_err().to_string();
     assert_eq!((error.as_str(), seen.get()), ("stopped between two edits", 2));
 }

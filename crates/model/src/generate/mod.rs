@@ -10,7 +10,8 @@ mod text;
 
 pub use session::{Ask, Ranks, Session, Step};
 pub use settings::SamplingSettings;
-pub use text::{GenerateError, Generated, Stopping, TextEnd, TextWriter, generate_text};
+pub use text::{GenerateError, Generated, Stopping, TextEnd, TextWriter};
+pub use text::{generate_text, generate_text_each};
 
 use crate::error::ModelError;
 use crate::transformer::Transformer;
@@ -49,6 +50,12 @@ impl Choice {
             key: RngKey::new(0),
         }
     }
+
+    /// The same parameters for this many prompts, each with a random stream of its place.
+    pub(crate) fn of_places(&self, count: usize) -> Vec<Self> {
+        let of = |index: usize| Self { key: self.key.fold_index(index as u64), ..self.clone() };
+        (0..count).map(of).collect()
+    }
 }
 
 /// Stopping conditions of a continuation.
@@ -82,8 +89,9 @@ pub struct Continuation {
     pub finish: Finish,
 }
 
-/// Continues prompts as one batch. `on_token` receives each new token as (index of the prompt,
-/// token) and returns whether to continue that sequence; end-of-sequence tokens are not passed.
+/// Continues prompts as one batch, each with a random stream of its place. `on_token` receives each
+/// new token as (index of the prompt, token) and returns whether to continue that sequence;
+/// end-of-sequence tokens are not passed.
 ///
 /// # Errors
 /// [`ModelError`] if a prompt is empty or too long, a token is unknown, or numbers are not finite.
@@ -97,6 +105,24 @@ pub fn generate(
     limits: &Limits,
     on_token: &mut dyn FnMut(usize, u32) -> bool,
 ) -> Result<Vec<Continuation>, ModelError> {
+    generate_each(model, prompts, &choice.of_places(prompts.len()), limits, on_token)
+}
+
+/// As [`generate`], with sampling parameters of each prompt.
+///
+/// # Errors
+/// As [`generate`].
+///
+/// # Panics
+/// If the model has no head, or the numbers of prompts and choices differ.
+pub fn generate_each(
+    model: &Transformer,
+    prompts: &[&[u32]],
+    choices: &[Choice],
+    limits: &Limits,
+    on_token: &mut dyn FnMut(usize, u32) -> bool,
+) -> Result<Vec<Continuation>, ModelError> {
+    assert_eq!(prompts.len(), choices.len(), "prompts, and their choices");
     if let Some(sequence) = prompts.iter().position(|prompt| prompt.is_empty()) {
         return Err(ModelError::EmptySequence { sequence });
     }
@@ -106,9 +132,8 @@ pub fn generate(
     }
     let mut session = Session::new(model);
     let mut results: Vec<Continuation> = Vec::with_capacity(prompts.len());
-    for (index, prompt) in (0..).zip(prompts) {
-        let choice = Choice { key: choice.key.fold_index(index), ..choice.clone() };
-        let limits = limits.clone();
+    for (prompt, choice) in prompts.iter().zip(choices) {
+        let (choice, limits) = (choice.clone(), limits.clone());
         session.admit(Ask { prompt: prompt.to_vec(), choice, limits, ranks: None })?;
         results.push(Continuation { tokens: Vec::new(), finish: Finish::Caller });
     }

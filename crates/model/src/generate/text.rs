@@ -1,6 +1,6 @@
 //! Generation of text.
 
-use super::{Choice, Finish, Limits, generate};
+use super::{Choice, Finish, Limits, generate_each};
 use crate::error::ModelError;
 use crate::tokenizer::{DecodeStream, Tokenizer, TokenizerError};
 use crate::transformer::Transformer;
@@ -76,6 +76,25 @@ pub fn generate_text(
     stopping: &Stopping,
     on_text: &mut dyn FnMut(usize, &str) -> bool,
 ) -> Result<Vec<Generated>, GenerateError> {
+    let choices = choice.of_places(prompts.len());
+    generate_text_each(model, tokenizer, prompts, &choices, stopping, on_text)
+}
+
+/// As [`generate_text`], with sampling parameters of each prompt.
+///
+/// # Errors
+/// [`GenerateError`].
+///
+/// # Panics
+/// If the model has no head, or the numbers of prompts and choices differ.
+pub fn generate_text_each(
+    model: &Transformer,
+    tokenizer: &Tokenizer,
+    prompts: &[Vec<u32>],
+    choices: &[Choice],
+    stopping: &Stopping,
+    on_text: &mut dyn FnMut(usize, &str) -> bool,
+) -> Result<Vec<Generated>, GenerateError> {
     let mut writers = Vec::with_capacity(prompts.len());
     for prompt in prompts {
         writers.push(TextWriter::new(tokenizer, prompt, &stopping.stop)?);
@@ -85,7 +104,7 @@ pub fn generate_text(
     let views: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
     let mut failed = None;
     let continuations =
-        generate(model, &views, choice, &limits, &mut |index, token| match writers[index]
+        generate_each(model, &views, choices, &limits, &mut |index, token| match writers[index]
             .take(token)
         {
             Ok(piece) => {
