@@ -188,6 +188,11 @@ impl TaskFile {
         origin: String,
         folder: &Path,
     ) -> Result<Self, EvaluationError> {
+        // Before all else, since what is not supported is often a function.
+        let task = fields.get("task").and_then(Value::as_str).unwrap_or_default();
+        for (name, value) in &fields {
+            check_functions(task, name, value).map_err(|reason| wrong(&origin, reason))?;
+        }
         let description: Description = serde_json::from_value(Value::Object(fields.clone()))
             .map_err(|error| wrong(&origin, shown_reason(&error.to_string())))?;
         let file = Self { description, fields, origin, folder: folder.to_owned() };
@@ -212,38 +217,10 @@ impl TaskFile {
         if let Some((name, _)) = unknown.iter().find(|(_, given)| *given) {
             return Err(self.wrong(format!("{name} is not supported; only text tasks are")));
         }
-        for (name, value) in &self.fields {
-            self.check_functions(name, value)?;
-        }
         if d.task.is_empty() || d.task.contains(['/', '\\', '\n']) {
             return Err(self.wrong(format!("task \"{}\" is not a valid name", shown(&d.task))));
         }
         Ok(())
-    }
-
-    /// Checks that every function in a field exists and that the field can be a function.
-    fn check_functions(&self, name: &str, value: &Value) -> Result<(), EvaluationError> {
-        match value {
-            Value::String(text) => match text.strip_prefix(FUNCTION) {
-                None => Ok(()),
-                Some(function) if OF_FUNCTIONS.contains(&name) => {
-                    self.function(function).map(|_| ())
-                }
-                Some(function) => Err(self.wrong(format!(
-                    "{} is !function {}, but cannot be a function",
-                    shown(name),
-                    shown(function)
-                ))),
-            },
-            Value::Array(items) => {
-                let name = format!("an item of {name}");
-                items.iter().try_for_each(|item| self.check_functions(&name, item))
-            }
-            Value::Object(fields) => {
-                fields.iter().try_for_each(|(name, value)| self.check_functions(name, value))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Parses a field of the file.
@@ -280,14 +257,43 @@ impl TaskFile {
     }
 
     fn function(&self, name: &str) -> Result<&'static Function, EvaluationError> {
-        let name = name.trim();
-        Function::find(name, &self.description.task).ok_or_else(|| {
-            self.wrong(format!(
-                "!function {} is unknown, and Python is never executed; known are {}",
+        function(name, &self.description.task).map_err(|reason| self.wrong(reason))
+    }
+}
+
+/// The function with this name in the file of a task. Errors are the reason only.
+fn function(name: &str, task: &str) -> Result<&'static Function, String> {
+    let name = name.trim();
+    Function::find(name, task).ok_or_else(|| {
+        format!(
+            "!function {} is unknown, and Python is never executed; known are {}",
+            shown(name),
+            Function::known()
+        )
+    })
+}
+
+/// Checks that every function in a field exists and that the field can be a function. Errors are the
+/// reason only.
+fn check_functions(task: &str, name: &str, value: &Value) -> Result<(), String> {
+    match value {
+        Value::String(text) => match text.strip_prefix(FUNCTION) {
+            None => Ok(()),
+            Some(named) if OF_FUNCTIONS.contains(&name) => function(named, task).map(|_| ()),
+            Some(named) => Err(format!(
+                "{} is !function {}, but cannot be a function",
                 shown(name),
-                Function::known()
-            ))
-        })
+                shown(named)
+            )),
+        },
+        Value::Array(items) => {
+            let name = format!("an item of {name}");
+            items.iter().try_for_each(|item| check_functions(task, &name, item))
+        }
+        Value::Object(fields) => {
+            fields.iter().try_for_each(|(name, value)| check_functions(task, name, value))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -459,6 +465,8 @@ mod tests {
             ("doc_to_text: !foo x", "the tag !foo is unknown"),
             ("description: !function mnli.doc_to_text", "description is !function"),
             ("metric_list: [{metric: !function utils.m}]", "metric is !function utils.m"),
+            ("class: !function fda.FDA\nrecipe: x", "class is !function fda.FDA"),
+            ("unsafe_code: true\nprocess_docs: !function utils.p", "!function utils.p is unknown"),
             ("doc_to_choice: [!function utils.m]", "an item of doc_to_choice is !function"),
         ] {
             let message = parse(&format!("task: a\n{field}\n")).unwrap_err().to_string();

@@ -2,6 +2,7 @@
 //! standard tasks, under a new name and under the name in the harness.
 
 use super::mmlu_pro;
+use super::subject::group_with_data;
 use super::value::Value as Measured;
 use linwright_data::Fields;
 use linwright_run::shown;
@@ -104,10 +105,14 @@ impl Function {
     /// Finds a function by its name in the file of a task.
     pub(super) fn find(name: &str, task: &str) -> Option<&'static Self> {
         let own = Self::all().find(|function| function.name == name);
-        own.or_else(|| {
-            Self::all()
-                .find(|function| function.harness.0 == name && task.starts_with(function.harness.1))
-        })
+        // Other tasks whose names begin with mmlu_pro have functions of the same names.
+        let is_pro = group_with_data(task) == Some(mmlu_pro::GROUP);
+        let is_of = |function: &&Self| {
+            let prefix = function.harness.1;
+            function.harness.0 == name
+                && if prefix == mmlu_pro::GROUP { is_pro } else { task.starts_with(prefix) }
+        };
+        own.or_else(|| Self::all().find(is_of))
     }
 
     /// Names of all functions.
@@ -313,6 +318,15 @@ mod tests {
             Kind::Document(function) => function(&fields(value)).map(Value::Object),
             Kind::Field(function) => function(&fields(value)),
             Kind::Rows(..) | Kind::Lines(..) | Kind::Results(_) => Err("of no document".into()),
+        }
+    }
+
+    #[test]
+    fn functions_of_other_tasks_with_the_same_names_are_unknown() {
+        let find = |task| Function::find("utils.process_law", task).map(|found| found.name);
+        assert_eq!(find("mmlu_pro_law"), Some("mmlu_pro.process_law"));
+        for other in ["mmlu_prox_de_law", "mmlu_pro_plus_law", "mmlu_pro_llama_law", "mmlu_law"] {
+            assert_eq!(find(other), None, "{other}");
         }
     }
 

@@ -5,11 +5,13 @@ use super::functions::{Function, Kind, text};
 use linwright_data::Fields;
 use serde_json::Value;
 
+/// The group of the tasks.
+pub(super) const GROUP: &str = "mmlu_pro";
 /// Most options of a question that are shown.
 const OPTIONS: usize = 10;
 
 const fn function(name: &'static str, harness: &'static str, kind: Kind) -> Function {
-    Function { name, harness: (harness, "mmlu_pro"), kind }
+    Function { name, harness: (harness, GROUP), kind }
 }
 
 /// Keeps the rows of subjects.
