@@ -7,7 +7,7 @@ use crate::opened::opened;
 use crate::stderr::write_stderr;
 use indicatif::{ProgressBar, ProgressStyle};
 use linwright::jobs::Session;
-use linwright::report::number::bytes;
+use linwright::report::number::{bytes, seconds};
 use linwright::run::memory::peak_resident_bytes;
 use linwright::run::{Monitor, StepTime};
 use std::io::IsTerminal;
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Shortest interval between plain lines of progress.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+/// Work after which the time that is left is estimated.
+const ENOUGH: Duration = Duration::from_secs(3);
 
 /// Prints notes and progress.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Console {
     start: Instant,
     began: Instant,
     last_line: Instant,
+    whole: Option<Whole>,
+    last_whole: Instant,
     times: Vec<StepTime>,
     /// [`opened`] at the start of the step.
     opened: [u64; 2],
@@ -44,6 +48,8 @@ impl Console {
             start: Instant::now(),
             began: Instant::now(),
             last_line: Instant::now(),
+            whole: None,
+            last_whole: Instant::now(),
             times: Vec::new(),
             opened: opened(),
         }
@@ -72,6 +78,39 @@ impl Console {
     }
 }
 
+/// How much of the work is done.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    began: Instant,
+    /// Share that was done then, such as that of an earlier run.
+    first: f64,
+    share: f64,
+}
+
+impl Whole {
+    /// Follows the last one, or begins.
+    fn new(last: Option<Self>, share: f64) -> Self {
+        match last.filter(|last| last.share <= share) {
+            Some(last) => Self { share, ..last },
+            None => Self { began: Instant::now(), first: share, share },
+        }
+    }
+
+    /// What is done, and the time that is left if it can be known.
+    fn told(&self) -> String {
+        let left = left(self.began.elapsed(), self.share - self.first, 1.0 - self.share);
+        format!("{:.0} %{left}", 100.0 * self.share)
+    }
+}
+
+/// Time that is left after a share of the work, for the end of a line.
+fn left(elapsed: Duration, done: f64, rest: f64) -> String {
+    match done > 0.0 && rest > 0.0 && elapsed >= ENOUGH {
+        true => format!(", about {} left", seconds(elapsed.as_secs_f64() * rest / done)),
+        false => String::new(),
+    }
+}
+
 /// Time, opened files and peak memory of a step.
 fn spent(seconds: f64, before: [u64; 2]) -> String {
     let [files, length] = opened();
@@ -89,7 +128,7 @@ fn spent(seconds: f64, before: [u64; 2]) -> String {
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     // The template is a constant that a test checks; the fallback is a plain bar.
-    let style = ProgressStyle::with_template("{msg:44!} {bar:30} {percent:>3}% {eta}");
+    let style = ProgressStyle::with_template("{prefix}{msg:44!} {bar:30} {percent:>3}% {eta}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
@@ -121,8 +160,30 @@ impl Monitor for Console {
             }
             None if self.last_line.elapsed() >= PLAIN_INTERVAL => {
                 self.last_line = Instant::now();
-                let percent = 100.0 * done as f64 / total.max(1) as f64;
-                write_stderr(&format!("{}: {percent:.0} %", self.step));
+                let share = done as f64 / total.max(1) as f64;
+                // Where the whole is known, its time is the one that counts.
+                let left = match self.whole {
+                    Some(_) => String::new(),
+                    None => left(self.began.elapsed(), share, 1.0 - share),
+                };
+                write_stderr(&format!("{}: {:.0} %{left}", self.step, 100.0 * share));
+            }
+            None => {}
+        }
+    }
+
+    fn whole(&mut self, share: f64) {
+        let whole = Whole::new(self.whole, share);
+        self.whole = Some(whole).filter(|whole| whole.share < 1.0);
+        match &self.bar {
+            _ if self.quiet => {}
+            Some(bar) => bar.set_prefix(match self.whole {
+                Some(whole) => format!("[{}] ", whole.told()),
+                None => String::new(),
+            }),
+            None if self.last_whole.elapsed() >= PLAIN_INTERVAL => {
+                self.last_whole = Instant::now();
+                write_stderr(&format!("progress: {}", whole.told()));
             }
             None => {}
         }
@@ -167,7 +228,24 @@ mod tests {
 
     #[test]
     fn the_template_of_the_bar_is_valid() {
-        assert!(ProgressStyle::with_template("{msg:44!} {bar:30} {percent:>3}% {eta}").is_ok());
+        assert!(ProgressStyle::with_template("{prefix}{msg:44!} {bar:30} {percent:>3}% {eta}").is_ok());
+    }
+
+    #[test]
+    fn the_time_that_is_left_follows_from_parts_of_this_run() {
+        let seconds = Duration::from_secs;
+        assert_eq!(left(seconds(30), 0.25, 0.5), ", about 1 min 00 s left");
+        assert_eq!(left(seconds(7200), 0.25, 0.5), ", about 4 h 00 min left");
+        for (elapsed, done, rest) in [(2, 0.5, 0.5), (30, 0.0, 1.0), (30, 1.0, 0.0)] {
+            assert_eq!(left(seconds(elapsed), done, rest), "");
+        }
+        let began = Instant::now().checked_sub(seconds(20)).unwrap();
+        let resumed = Whole { began, first: 0.25, share: 0.5 };
+        assert_eq!(resumed.told(), "50 %, about 40 s left");
+        let next = Whole::new(Some(resumed), 0.75);
+        assert_eq!((next.first, next.began), (0.25, began));
+        // The same work once more.
+        assert_eq!(Whole::new(Some(resumed), 0.125).first, 0.125);
     }
 
     #[test]

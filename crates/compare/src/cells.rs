@@ -6,7 +6,7 @@ use linwright_compress::fit_to::FitTo;
 use linwright_evaluate as evaluate;
 use linwright_evaluate::{Outcome, TaskResult};
 use linwright_ops::Network;
-use linwright_run::{Fingerprint, Monitor, PieceKey, Shard, Store};
+use linwright_run::{Fingerprint, Monitor, Part, PieceKey, Shard, Store};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +84,10 @@ pub fn compare<J: Judge>(
         }
         let place = format!("{} of {total}", index + 1);
         let (mut cell, times): (CellOf<J>, TimesOf<J>) =
-            kept(store, CELL, print, || cell_of(judge, own, &dense, &place, monitor))?;
+            kept(store, CELL, print, || {
+                cell_of(judge, own, &dense, &place, &mut Part::new(monitor, index, total))
+            })?;
+        monitor.whole((index + 1) as f64 / total as f64);
         if let Found::Model(figures) = &mut cell.found {
             figures.speed = <[J::Speed; 2]>::try_from(times.speeds).ok().into();
             figures.seconds = times.seconds.into();

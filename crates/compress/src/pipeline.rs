@@ -14,7 +14,7 @@ use group::{GroupJob, Text};
 use linwright_measure::capture::{Bounds, Lockstep, Needs};
 use linwright_ops::{Examples, LinearSlot, Network, Shape, SiteId, Sites};
 use linwright_run::team::{Alone, Members, Team};
-use linwright_run::{Fingerprint, Monitor, Store};
+use linwright_run::{Fingerprint, Monitor, Part, Store};
 use linwright_tensor::{RngKey, Shelf, parallel};
 use linwright_train::{Control, Progress};
 use serde::{Deserialize, Serialize};
@@ -135,13 +135,17 @@ pub fn in_passes<T, I, E>(
     if needed {
         monitor.step("choosing ridges, with validation windows held out");
         let first = Context { fit_to: FitTo::Training, ..context.clone() };
-        let edited = pass(&first, monitor)?;
+        let edited = pass(&first, &mut Part::new(monitor, 0, 2))?;
         let share = examples.training_rows() as f64 / examples.all_rows().max(1) as f64;
         chosen.extend(ridges(&edited).into_iter().map(|(site, ridge)| (site, ridge * share)));
         drop(edited);
         monitor.step("fitting to all windows, with these ridges");
     }
-    pass(&Context { fit_to: FitTo::With(&chosen), ..context.clone() }, monitor)
+    let whole = Context { fit_to: FitTo::With(&chosen), ..context.clone() };
+    match needed {
+        true => pass(&whole, &mut Part::new(monitor, 1, 2)),
+        false => pass(&whole, monitor),
+    }
 }
 
 /// The ridges of regressions.
@@ -204,8 +208,9 @@ fn apply_once<N: Network>(
                 lockstep.note_edit(*stage);
             }
         }
-        if lockstep.is_none() {
-            monitor.progress(sites.len() as u64, *total as u64);
+        match lockstep {
+            None => monitor.progress(sites.len() as u64, *total as u64),
+            Some(_) => monitor.whole(sites.len() as f64 / (*total).max(1) as f64),
         }
     }
     original.release_scratch();

@@ -1,8 +1,10 @@
-//! Ids of texts, for comparisons with other programs: `tokenize FOLDER < texts.json > ids.json`.
+//! Ids of texts, for comparisons with other programs: `tokenize MODEL < texts.json > ids.json`,
+//! where MODEL is a folder or a GGUF file.
 //!
 //! Reads a JSON list of texts, or of pairs of texts, and writes a list of ids; a pair is written as
 //! ids and types. What it took in seconds goes to the standard error.
 
+use linwright_model::checkpoint::load;
 use linwright_model::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 use std::error::Error;
@@ -11,10 +13,14 @@ use std::path::Path;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args().nth(1).ok_or("expected: tokenize FOLDER < texts.json")?;
+    let model = std::env::args().nth(1).ok_or("expected: tokenize MODEL < texts.json")?;
     let items: Vec<Value> = serde_json::from_reader(stdin().lock())?;
     let start = Instant::now();
-    let tokenizer = Tokenizer::from_folder(Path::new(&folder))?;
+    let path = Path::new(&model);
+    let tokenizer = match path.is_file() {
+        true => load(path)?.tokenizer.ok_or("a file without a tokenizer")?,
+        false => Tokenizer::from_folder(path)?,
+    };
     let loaded = start.elapsed().as_secs_f64();
     let start = Instant::now();
     let out: Value = if items.iter().all(Value::is_string) {

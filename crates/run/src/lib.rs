@@ -37,7 +37,7 @@ pub use fingerprint::{Fingerprint, Sha256Sum, sha256_hex, sha256_of_file, sha256
 pub use journal::{Damage, JournalError, JournalFile};
 pub use measured::Measured;
 pub use message::{is_plain, plain_lines, shown, shown_message, shown_reason};
-pub use monitor::{Monitor, Silent, StepTime, Stopped};
+pub use monitor::{Monitor, Part, Silent, StepTime, Stopped};
 pub use ordered::Ordered;
 pub use provenance::{DataSource, Provenance};
 pub use shard::{Shard, ShardError};

@@ -64,6 +64,7 @@ pub(super) fn losses(
                 "judging the model and {count} variants ({start} of {} done)",
                 variants.len()
             ));
+            monitor.whole(start as f64 / variants.len().max(1) as f64);
             losses_of(measured, group, monitor)
         })?;
         (all.base, all.tokens) = (found.base, found.tokens);

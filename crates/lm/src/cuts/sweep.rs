@@ -448,7 +448,9 @@ pub fn sweep(
             known[index] = Some(finished_cell(directory, &print, || Ok(cells))?);
         }
         let done = known.iter().flatten().flatten().count();
-        monitor.step(&format!("{done} of {} cells", places.len() * grid.sizes.len()));
+        let all = places.len() * grid.sizes.len();
+        monitor.step(&format!("{done} of {all} cells"));
+        monitor.whole(done as f64 / all as f64);
     }
     let (known_places, total) = (known.iter().flatten().count(), places.len());
     if known_places < total {

@@ -217,6 +217,7 @@ fn refitted(
     for (branch, left) in cut {
         let (site, _) = branch.output();
         monitor.step(&format!("{site}: refitting to {} of {}", left.len(), branch.groups));
+        monitor.whole(reports.len() as f64 / quota.branches.len() as f64);
         let wanted = [Wanted { site, needs: Needs::Stats }];
         let captured = lockstep.capture(&network, &wanted, monitor)?;
         let evidence = (&captured[0].evidence, context.fit_to.ridge(site));
@@ -249,6 +250,7 @@ impl LlmPruner {
                 return Err(CompressError::Interrupted.into());
             }
             monitor.step(&format!("importance of heads and channels, step {step} of {steps}"));
+            monitor.whole((step - 1) as f64 / steps as f64);
             let widths = widths(original, &quota.branches, &left);
             let model = original.keep_widths(&widths).map_err(PruneError::from)?;
             let importance =

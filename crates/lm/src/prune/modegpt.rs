@@ -223,7 +223,8 @@ impl PruneMethod for Modegpt {
                 widths: vec![KeptWidths::default(); original.config().layers.len()],
                 reports: BTreeMap::new(),
             };
-            for branch in &budget.branches {
+            for (done, branch) in budget.branches.iter().enumerate() {
+                monitor.whole(done as f64 / budget.branches.len() as f64);
                 self.narrow(branch, &mut now, monitor)?;
             }
             original.release_scratch();

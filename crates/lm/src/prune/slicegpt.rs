@@ -130,6 +130,7 @@ impl SliceGpt {
         let mut reports = BTreeMap::new();
         for group in slots.chunk_by(|a, b| a.reads() == b.reads()) {
             monitor.step(&format!("{}: refit", group[0].id()));
+            monitor.whole(reports.len() as f64 / slots.len() as f64);
             let wanted = group.iter().map(|slot| Wanted { site: slot.id(), needs: Needs::Stats });
             let wanted: Vec<Wanted<'_>> = wanted.collect();
             let captures = lockstep.capture(&network, &wanted, monitor)?;

@@ -134,6 +134,7 @@ impl Width {
                 }
             };
             reports.insert(site.clone(), fit.report.clone());
+            monitor.whole(reports.len() as f64 / branches.len() as f64);
             let bias = original.slot(site).and_then(LinearSlot::bias);
             let slot = network.slot_mut(site).expect("it is a slot of the model");
             lockstep.note_edit(slot.stage().expect("a slot of a layer has a stage"));

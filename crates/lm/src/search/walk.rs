@@ -480,7 +480,7 @@ impl Walk<'_, '_> {
             {
                 let mut monitor = self.monitor.borrow_mut();
                 monitor.step(&format!("{site}: {} ranks", ranks.len()));
-                monitor.progress(done as u64, work.sites.len() as u64);
+                monitor.whole(done as f64 / work.sites.len() as f64);
             }
             let print = Fingerprint::of(&[
                 ("search", &work.print),

@@ -3,7 +3,7 @@
 use crate::jobs::kit::outcome::text;
 use linwright_compare::Compared;
 use linwright_compare::report::{document, headline, notes, speed_table, table};
-use linwright_report::number::bytes;
+use linwright_report::number::{bytes, seconds};
 use linwright_report::{Block, Document};
 use linwright_run::{Measured, Provenance};
 use linwright_study::{PassMacs, PassSpeed};
@@ -44,7 +44,7 @@ impl SlotsCompared {
     pub(in crate::jobs) fn times(&self) -> Vec<Block> {
         let peak = self.peak_resident_bytes.0;
         let peak = peak.map(|peak| format!("peak memory of the run: {}", bytes(peak)));
-        let told = [Some(format!("{:.0} s in all", self.seconds.0)), peak];
+        let told = [Some(format!("{} in all", seconds(self.seconds.0))), peak];
         vec![Block::Table(speed_table(&self.compare)), text(told.into_iter().flatten())]
     }
 }

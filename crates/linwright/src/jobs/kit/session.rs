@@ -406,6 +406,10 @@ impl Monitor for Session<'_> {
         self.monitor.progress(done, total);
     }
 
+    fn whole(&mut self, share: f64) {
+        self.monitor.whole(share);
+    }
+
     fn interrupted(&self) -> bool {
         (self.host.cancelled)() || self.monitor.interrupted()
     }

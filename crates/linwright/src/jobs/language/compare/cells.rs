@@ -211,6 +211,7 @@ fn dry_run(job: &Compare, inputs: &Inputs, session: &mut Session<'_>) -> Result<
     let mut rates = Rates::default();
     let mut planned: Vec<Planned> = Vec::new();
     for own in &asked {
+        session.progress(planned.len() as u64, asked.len() as u64);
         let next = Planned::new(&work, own, planned.last(), &mut rates)?;
         planned.push(next);
     }

@@ -10,7 +10,7 @@ use linwright_compress::pipeline::SiteOutcome;
 use linwright_evaluate::ParameterCounts;
 use linwright_lm::compare::report::{document, headline, notes, speed_table, table};
 use linwright_lm::compare::{Asked, Candidate, Compared};
-use linwright_report::number::{bytes, grouped};
+use linwright_report::number::{bytes, grouped, seconds};
 use linwright_report::{Block, Document, Report, Table};
 use linwright_run::{Measured, Provenance};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl Report for CompareResult {
     fn times(&self) -> Vec<Block> {
         let peak = self.peak_resident_bytes.0;
         let peak = peak.map(|peak| format!("peak memory of the run: {}", bytes(peak)));
-        let told = [Some(format!("{:.0} s in all", self.seconds.0)), peak];
+        let told = [Some(format!("{} in all", seconds(self.seconds.0))), peak];
         vec![Block::Table(speed_table(&self.compare)), text(told.into_iter().flatten())]
     }
 }
@@ -167,8 +167,9 @@ impl Report for CompareCost {
         let rows = (0..self.cells.len()).map(|at| self.row(at));
         let of_fits: f64 = self.fit_seconds.iter().flatten().sum();
         let told = format!(
-            "time of the fits: about {of_fits:.0} s, each size like the first of its method, without \
-             pruning, which is not estimated"
+            "time of the fits: about {}, each size like the first of its method, without \
+             pruning, which is not estimated",
+            seconds(of_fits)
         );
         let mut document = self.evaluation.document();
         document.blocks.insert(0, Block::Table(Table::new("Models", columns).with(rows)));

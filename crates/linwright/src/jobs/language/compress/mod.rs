@@ -10,6 +10,7 @@ mod pruning;
 pub(in crate::jobs) mod recovery;
 pub(in crate::jobs) mod replacement;
 mod result;
+pub(in crate::jobs) mod site_tables;
 mod spec;
 pub(in crate::jobs) mod summary;
 
@@ -31,9 +32,9 @@ pub(in crate::jobs) use names::Way;
 pub use names::{Heal, MethodTerm, Methods, StoredDType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub(in crate::jobs) use site_tables::site_blocks;
 use spec::Spec;
 use std::path::PathBuf;
-pub(in crate::jobs) use summary::site_blocks;
 
 /// A method for the layers of a model, fitted to calibration text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

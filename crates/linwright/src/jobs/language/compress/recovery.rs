@@ -11,7 +11,7 @@ use linwright_compress::recover::{Recovery, RecoveryEstimate, RecoveryReport, es
 use linwright_lm::next_tokens;
 use linwright_model::{Transformer, Windows};
 use linwright_report::Block;
-use linwright_report::number::{bytes, grouped};
+use linwright_report::number::{bytes, grouped, seconds};
 use serde::Serialize;
 
 /// Step size without `rate`: of 0.0003, 0.001 and 0.003 the best on held-out text after
@@ -106,9 +106,11 @@ pub(super) fn estimated(
 
 /// The same for the report.
 pub(super) fn estimate_block(estimate: &RecoveryEstimate) -> Block {
-    let RecoveryEstimate { seconds, memory_bytes } = estimate;
-    let memory = bytes(*memory_bytes);
-    text([format!("recovery: then about {seconds:.1} s, and {memory} of memory beside the model")])
+    let memory = bytes(estimate.memory_bytes);
+    text([format!(
+        "recovery: then about {}, and {memory} of memory beside the model",
+        seconds(estimate.seconds)
+    )])
 }
 
 /// Points of the training curve, one line of JSON each.
@@ -147,5 +149,5 @@ pub(super) fn block(report: &RecoveryReport) -> Block {
 
 /// How long it took, for what is measured.
 pub(super) fn time(report: &RecoveryReport) -> String {
-    format!("recovery: {:.1} s", report.seconds)
+    format!("recovery: {}", seconds(*report.seconds))
 }

@@ -4,7 +4,8 @@ use super::allocation::Allocated;
 use super::budget::Budgeted;
 use super::memory::Peak;
 use super::recovery;
-use super::summary::{estimate_with, site_blocks, weight_bytes};
+use super::site_tables::{pruned_table, site_blocks};
+use super::summary::{estimate_with, weight_bytes};
 use crate::jobs::kit::outcome::{page, table, text};
 use crate::jobs::language::calibration::CalibrationRecord;
 use crate::jobs::language::saving::SavedAs;
@@ -236,10 +237,6 @@ impl Report for PruneCost {
     fn document(&self) -> Document {
         let PrunedSizes { sites, targeted_dense, targeted } = &self.estimate;
         let PruningChange { pruning, cut } = &self.plan;
-        let row = |size: &SiteSize| {
-            let cells = [size.dense, size.kept].map(|count| grouped(count as u64));
-            [vec![size.site.to_string(), pruning.id().to_owned()], cells.into()].concat()
-        };
         let share = *targeted as f64 / (*targeted_dense).max(1) as f64;
         let lines = [
             format!(
@@ -250,8 +247,7 @@ impl Report for PruneCost {
             ),
             format!("memory: about {}", bytes(self.memory.bytes())),
         ];
-        let rows = sites.iter().map(row).collect();
-        page(vec![text(lines), table(&["site", "method", "dense", "then"], rows)])
+        page(std::iter::once(text(lines)).chain(pruned_table(pruning.id(), sites)).collect())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::jobs::language::evaluation::EvaluationOptions;
 use linwright_evaluate::{RunOptions, Subject, Task, tokens_of, tokens_per_second};
 use linwright_lm::text::windows_without_text;
 use linwright_model::Transformer;
-use linwright_report::number::grouped;
+use linwright_report::number::{self, grouped};
 use linwright_report::{Document, Report};
 use linwright_run::Monitor;
 use serde::{Deserialize, Serialize};
@@ -46,9 +46,12 @@ impl Report for EvaluationCost {
         let row =
             |cost: &TaskCost| vec![cost.task.clone(), grouped(cost.tokens), grouped(cost.models)];
         let rows = self.tasks.iter().map(row).collect();
-        let (seconds, speed) = (self.seconds, self.tokens_per_second);
         let lines = [
-            format!("time of the evaluations: about {seconds:.0} s at {speed:.0} tokens/s"),
+            format!(
+                "time of the evaluations: about {} at {:.0} tokens/s",
+                number::seconds(self.seconds),
+                self.tokens_per_second
+            ),
             "without loading and cutting; models that share layers take less".to_owned(),
         ];
         page(vec![table(&["task", "tokens", "models"], rows), text(lines)])

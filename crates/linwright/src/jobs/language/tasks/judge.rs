@@ -20,6 +20,10 @@ use serde::{Deserialize, Serialize};
 /// Perplexity, as a multiple of that of the original model, from which a model is called damaged.
 const DAMAGED: f64 = 2.0;
 
+/// Said where nothing was asked to judge by: a model of fewer parameters may be of no use.
+const NOT_JUDGED: &str = "quality: not measured; --text FILE compares perplexity and divergence \
+                          with the original, --tasks NAME scores";
+
 /// Results of the dense and of the edited model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Judged {
@@ -29,10 +33,10 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// Metrics, if any, and their paired differences.
+    /// Metrics and their paired differences, or that there are none.
     pub(crate) fn blocks(&self) -> Vec<Block> {
         if self.results.is_empty() {
-            return Vec::new();
+            return vec![text([NOT_JUDGED])];
         }
         let differences = match self.comparisons.is_empty() {
             true => text([

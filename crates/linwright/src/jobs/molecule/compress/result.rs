@@ -2,7 +2,8 @@
 
 use super::recovery::Recovery;
 use crate::jobs::kit::outcome::{page, table, text};
-use crate::jobs::language::compress::summary::{estimate_blocks, site_table};
+use crate::jobs::language::compress::site_tables::site_table;
+use crate::jobs::language::compress::summary::estimate_blocks;
 use linwright_compress::pipeline::SiteOutcome;
 use linwright_compress::{Estimate, Plan};
 use linwright_evaluate::{ParameterCounts, TaskResult};
@@ -172,7 +173,7 @@ impl Report for PotentialCompressed {
         blocks.extend(self.recovery.iter().map(|recovery| text([recovery.line()])));
         blocks.extend(self.errors());
         blocks.extend(self.output.as_ref().map(|output| text([format!("wrote {output}")])));
-        blocks.push(site_table(&self.sites));
+        blocks.extend(site_table(&self.sites));
         page(blocks)
     }
 }
