@@ -1,12 +1,13 @@
 //! Validation of a task file, before its data is read.
 
-use super::description::{Description, Field, TaskFile};
+use super::description::{Description, Field, MetricEntry, OutputType, TaskFile};
 use super::filter::Filter;
-use super::functions::Function;
+use super::functions::{Function, Kind};
 use super::group::Found;
 use super::metric::MetricRule;
 use super::prompt::{output_of, text_of};
 use super::template::Templates;
+use super::yaml::FUNCTION;
 use super::{HarnessOptions, HarnessTask};
 use crate::{EvaluationError, Generation, Request, Task};
 use linwright_run::shown;
@@ -32,7 +33,11 @@ impl Rules {
             value.as_deref().map(|value| file.function_of(name, value)).transpose()
         };
         let results = function("process_results", &d.process_results)?;
-        let metrics = MetricRule::all(d.metric_list.as_deref(), output_of(d), results.is_some());
+        if let Some(function) = results {
+            scores(file, function)?;
+        }
+        let entries = d.metric_list.as_deref().map(|all| aggregated(file, all)).transpose()?;
+        let metrics = MetricRule::all(entries.as_deref(), output_of(d), results.is_some());
         let filters = Filter::all(d.filter_list.as_deref());
         Ok(Self {
             scored: scored
@@ -129,6 +134,49 @@ fn validated(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Validated, 
         (text, item.requests.iter().filter_map(continuation).collect())
     });
     Ok(Validated { task, output, documents: Some(items.len()), missing: None, first })
+}
+
+/// Checks that a function scores documents of the task's output type.
+fn scores(file: &TaskFile, function: &Function) -> Result<(), EvaluationError> {
+    let output = output_of(&file.description);
+    let is_written = output == OutputType::GenerateUntil;
+    let name = function.name;
+    match &function.kind {
+        Kind::Results(_) if !is_written => Ok(()),
+        Kind::Answer(_) if is_written => Ok(()),
+        Kind::Results(_) => Err(file.wrong(format!(
+            "!function {name} scores log-likelihoods, and {} has none",
+            output.name()
+        ))),
+        Kind::Answer(_) => Err(file.wrong(format!(
+            "!function {name} scores generated answers, which only generate_until has; found {}",
+            output.name()
+        ))),
+        Kind::Document(_) | Kind::Lines(..) | Kind::Field(_) | Kind::Aggregation(_) => {
+            Err(file.wrong(format!("!function {name} scores no documents")))
+        }
+    }
+}
+
+/// Metrics with the names of aggregations that the file gives as functions.
+fn aggregated(
+    file: &TaskFile,
+    entries: &[MetricEntry],
+) -> Result<Vec<MetricEntry>, EvaluationError> {
+    let one = |entry: &MetricEntry| {
+        let mut entry = entry.clone();
+        let Some(name) = entry.aggregation.as_mut().filter(|name| name.starts_with(FUNCTION))
+        else {
+            return Ok(entry);
+        };
+        let function = file.function_of("aggregation", name)?;
+        let Kind::Aggregation(aggregation) = function.kind else {
+            return Err(file.wrong(format!("!function {} is not an aggregation", function.name)));
+        };
+        aggregation.clone_into(name);
+        Ok(entry)
+    };
+    entries.iter().map(one).collect()
 }
 
 /// Checks the syntax of the templates of a file.

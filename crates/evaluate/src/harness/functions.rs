@@ -1,6 +1,7 @@
 //! The functions that task files may name: equivalents of the Python functions of the harness's
 //! standard tasks, under a new name and under the name in the harness.
 
+use super::ifeval;
 use super::value::Value as Measured;
 use linwright_data::Fields;
 use linwright_run::shown;
@@ -14,6 +15,15 @@ pub(super) type Outcome = BTreeMap<String, Measured>;
 
 /// Scores a document from the log-likelihoods of its requests.
 pub(super) type Scorer = fn(&Fields, &[f64]) -> Result<Outcome, String>;
+
+/// Scores a document from its generated answer.
+#[derive(Clone, Copy)]
+pub(super) struct AnswerScorer {
+    /// Checks a document before anything is generated.
+    pub(super) check: fn(&Fields) -> Result<(), String>,
+    /// Metrics of an answer.
+    pub(super) score: fn(&Fields, &str) -> Result<Outcome, String>,
+}
 
 /// A named function.
 pub(super) struct Function {
@@ -32,8 +42,12 @@ pub(super) enum Kind {
     Lines(usize, fn(&[&str]) -> Result<Fields, String>),
     /// Computes the text, answer or choices.
     Field(fn(&Fields) -> Result<Value, String>),
-    /// Scores a document.
+    /// Scores a document from log-likelihoods.
     Results(Scorer),
+    /// Scores a document from a generated answer.
+    Answer(AnswerScorer),
+    /// Aggregates a metric: the name of an aggregation.
+    Aggregation(&'static str),
 }
 
 impl PartialEq for Function {
@@ -94,6 +108,16 @@ static FUNCTIONS: &[Function] = &[
         name: "mnli.doc_to_text",
         harness: ("utils.doc_to_text", "mnli"),
         kind: Kind::Field(mnli_text),
+    },
+    Function {
+        name: "ifeval.process_results",
+        harness: ("utils.process_results", "ifeval"),
+        kind: Kind::Answer(AnswerScorer { check: ifeval::check, score: ifeval::score }),
+    },
+    Function {
+        name: "ifeval.agg_inst_level_acc",
+        harness: ("utils.agg_inst_level_acc", "ifeval"),
+        kind: Kind::Aggregation("share_of_truths"),
     },
 ];
 
@@ -306,7 +330,9 @@ mod tests {
         match &Function::find(name, "").unwrap().kind {
             Kind::Document(function) => function(&fields(value)).map(Value::Object),
             Kind::Field(function) => function(&fields(value)),
-            Kind::Lines(..) | Kind::Results(_) => Err("of no document".into()),
+            Kind::Lines(..) | Kind::Results(_) | Kind::Answer(_) | Kind::Aggregation(_) => {
+                Err("of no document".into())
+            }
         }
     }
 
