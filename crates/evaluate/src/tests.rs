@@ -16,7 +16,7 @@ const BOS: u32 = 256;
 pub(super) struct Fake {
     bos: Option<u32>,
     adds_bos: bool,
-    positions: usize,
+    pub positions: usize,
     /// A token whose loss is NaN, and one that the model refuses.
     nan: Option<u32>,
     refused: Option<u32>,

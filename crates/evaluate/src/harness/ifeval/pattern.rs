@@ -32,7 +32,8 @@ pub(super) fn compiled(source: &str, ignoring_case: bool, by_line: bool) -> Resu
         (false, true) => "(?m)",
         (false, false) => "",
     });
-    let mut reader = Reader { rest: source.chars().peekable(), ignoring_case, by_line };
+    let rest = source.chars().peekable();
+    let mut reader = Reader { rest, ignoring_case, by_line, repeated: 0 };
     while let Some(c) = reader.rest.next() {
         reader.item(c, &mut out).map_err(&wrong)?;
     }
@@ -62,17 +63,24 @@ struct Reader<'a> {
     rest: Peekable<Chars<'a>>,
     ignoring_case: bool,
     by_line: bool,
+    /// Length of the quantifier behind the last item, with its modifier.
+    repeated: usize,
 }
 
 impl Reader<'_> {
     /// Translates the item that begins with `c`.
     fn item(&mut self, c: char, out: &mut String) -> Result<(), String> {
+        let before = std::mem::take(&mut self.repeated);
         match c {
             '\\' => return self.escape(out),
             '[' => return self.class(out),
             '(' => return self.group(out),
             '{' => self.brace(out),
             '}' => out.push_str(r"\}"),
+            '*' | '+' | '?' => {
+                self.repeated = 1;
+                out.push(c);
+            }
             // Also before a line break at the end.
             '$' if !self.by_line => out.push_str(r"(?=\n?\z)"),
             _ if self.ignoring_case && LETTERS_I.contains(c) => {
@@ -81,6 +89,13 @@ impl Reader<'_> {
                 out.push(']');
             }
             _ => out.push(c),
+        }
+        if self.repeated > 0 && before > 0 {
+            // `?` makes a quantifier lazy and `+` possessive, once.
+            if before > 1 || !matches!(c, '?' | '+') {
+                return Err("an item is repeated several times".into());
+            }
+            self.repeated = 2;
         }
         Ok(())
     }
@@ -227,6 +242,7 @@ impl Reader<'_> {
         let is_closed = self.rest.clone().nth(body.chars().count()) == Some('}');
         match quantifier.filter(|_| is_closed) {
             Some(quantifier) => {
+                self.repeated = 1;
                 out.push_str(&quantifier);
                 self.rest.nth(body.chars().count());
             }
@@ -270,6 +286,8 @@ mod tests {
             (r"\x41\u0042", "AB", 1),
             (r"\s", "\x1c\u{a0}", 2),
             ("(?<=a)b", "ab bb", 1),
+            ("a+?b*", "aab", 2),
+            ("a{1,2}+", "aaa", 2),
         ] {
             assert_eq!(found(pattern, text), want, "{pattern} in {text:?}");
         }
@@ -279,9 +297,21 @@ mod tests {
 
     #[test]
     fn damaged_patterns_are_errors() {
-        for pattern in
-            ["(", "[a", "a\\", "*", "(?", "(?#", r"\x4", r"\q", "(?P<", "a{99999999}{99999999}"]
-        {
+        for pattern in [
+            "(",
+            "[a",
+            "a\\",
+            "*",
+            "(?",
+            "(?#",
+            r"\x4",
+            r"\q",
+            "(?P<",
+            "(a{99999999}){99999999}",
+            "a**",
+            "a{2}{3}",
+            "a+?+",
+        ] {
             let error = compiled(pattern, true, false).unwrap_err();
             assert!(error.contains("the pattern"), "{pattern}: {error}");
         }

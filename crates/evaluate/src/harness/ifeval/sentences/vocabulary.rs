@@ -23,38 +23,60 @@ const FIRST: &str = "
 
 /// Words in lower case that are seldom part of names: with a capital, they begin a sentence.
 const ORDINARY: &str = "
-    able above accordingly afterwards allow almost along already always anybody anyone anything
-    anyway apparently apply ask become begin behind being believe beneath besides better between
-    beyond build call cannot carefully certainly check choose consider contact create discover
-    does drink earlier early easily either else enjoy enough especially essentially eventually
-    ever exactly example examples except exercise experts explain explore extremely fewer
-    finally follow following frankly frequently furthermore given going guess happy hence her
-    here hers herself him himself honestly hundreds imagine importantly inside inspired into
-    learn likewise listen looking maintain meaning mine mix myself naturally necessary need
-    neither nothing occasionally okay otherwise ours overall personally play please plenty
-    practically practice prepare presumably previously probably put quietly rarely recently
-    regardless remember right safe serve simply sit slowly sometimes soon sorry speak
-    specifically spend starting step such suddenly surely surprisingly taking teach ten thank
-    thanks them themselves thereafter thereby therefore things think through throughout together
-    tomorrow traditionally truly try trying turn typically ultimately undoubtedly unfortunately
-    unless unlike upon using very wait walk were whenever whereas wherever whether which
-    whichever whom wide within without wonderful words working yes yesterday your yourself";
+    able above accordingly afterwards allow almost along already always animal animals anybody
+    anyone anything anyway apparently apply ask athletes authors babies become begin behind
+    being believe beneath besides better between beyond birds bodies boys bread build buses
+    butter buyers call cannot carefully cells certainly check cheese choices choose classes
+    clothes colors consider contact cooking courage create dancing decisions discover does dogs
+    drink drivers earlier early easily either else emotions engineers enjoy enough especially
+    essentially eventually ever evidence evil exactly example examples excellent except exercise
+    experience experts explain explore extremely eyes families farmers fear fewer finally fish
+    flowers follow following frankly frequently friendship furthermore girls given going
+    governments guess hair hands happy hence her here hers herself him himself honestly honesty
+    hospitals houses humans humor hundreds hunger imagination imagine importantly individuals
+    inside inspired into journalists judges kids knowledge lakes language languages leaders
+    learn lemon lessons letters libraries likewise listen looking maintain marriage mathematics
+    meaning milk minds mine mistakes mix mornings mothers myself naturally nature necessary need
+    neighbors neither nights nothing numbers occasionally okay opinions otherwise ours overall
+    pain parks passengers patients performance personally photos play please plenty poems
+    politicians poverty practically practice prepare presumably previously probably problems put
+    questions quietly rain rarely readers reality recently recipes regardless relationships
+    religion remember researchers respect results right roads rocks roses sadness safe sand
+    seeds serve shoes silence simply sit skills slowly snow soil soldiers sometimes songs soon
+    sorry speak specifically spend starting step stories strangers strength stress success such
+    suddenly surely surprisingly swimming taking tea teach teams ten thank thanks them
+    themselves theory thereafter thereby therefore things think through throughout together
+    tomatoes tomorrow tourists traditionally trees truly truth try trying turn typically
+    ultimately undoubtedly unfortunately unity universities unless unlike upon using vegetables
+    very victory visitors voters wait walk walking weather weekends were whenever whereas
+    wherever whether which whichever whom wide wisdom within without witnesses wonderful words
+    working writers writing yes yesterday your yourself youth";
 
 /// Words in lower case that are part of names and titles, too.
 const SMALL: &str = "
     a about across actually add after again against agree all alone also an and another answer
-    any are around as at avoid away be bear because been before below bring buy by can certain
-    clearly close come continue could cut definitely did do down during each eat end every
-    everybody everyone everything find first focus for from further generally get getting give
-    go good great had half hard hardly has have having hey high higher his how is its itself
-    join just keep know knowing last later learning leave less let life like little long look
-    lots love make making may maybe me might more much must my nearly never next nice nine no
-    nobody none now obviously of off often on once one only open or order other others our out
-    outside over own people perhaps place plan quickly quite rather read really rest run save
-    say scientists second see several share she should show sleep small start stay stop students
-    studies sure take talk tell that their then thing third those thousands three to today too
-    toward travel twice two until up use usually visit want was watch we well what whatever
-    where who whose why will with word work would write years you young";
+    any are around artists as at avoid away be bear beauty because been before below books
+    breakfast bring brothers buildings buy by can cars cats certain change children cities
+    citizens clearly close coffee come communities companies computers confidence continue could
+    countries culture customers cut data death definitely democracy did do doctors down dreams
+    during each eat education employees end energy every everybody everyone everything factories
+    failure find fire first focus food for freedom friends from fruit further games generally
+    get getting give go good great groups had half hard hardly has have having heat hey high
+    higher his history homes hope horses how ice ideas is islands its itself jobs join just keep
+    know knowing laboratories last later laws learning leave less let life light like little
+    long look lots love lovers luck machines magic make making maps markets may maybe me meat
+    medicine members memories memory men metals methods might money more mountains movies much
+    music must my nations nearly never news next nice nine no nobody none now obviously of off
+    often on once one only open or order other others our out outside over own owners paper
+    parents peace people perhaps physics pictures place plan plants players police pollution
+    power products progress quickly quite rather read reading really reasons rest rice rules run
+    running salt save say schools science scientists second see several share she shops should
+    show singing sleep small society space sports stars start stay stop students studies sugar
+    summer support sure systems take talk teachers tears technology tell tests that their then
+    thing third those thousands three to today too toward traffic training travel travelers
+    trust twice two until up use usually video violence visit want wars was watch water we well
+    what whatever where who whose why will wind winter with women wood word work workers would
+    write years you young";
 
 pub(super) fn is_abbreviation(word: &str) -> bool {
     static WORDS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| of(ABBREVIATIONS));
