@@ -1,14 +1,15 @@
 //! Validation of a task file, before its data is read.
 
 use super::dataset::SharedFiles;
-use super::description::{Description, Field, OutputType, TaskFile};
+use super::description::{Description, Field, MetricEntry, OutputType, TaskFile};
 use super::filter::Filter;
-use super::functions::Function;
+use super::functions::{Function, Kind};
 use super::generation::{self, Answers};
 use super::group::Found;
 use super::metric::MetricRule;
 use super::prompt::output_of;
 use super::template::Templates;
+use super::yaml::FUNCTION;
 use super::{HarnessOptions, HarnessTask};
 use crate::{EvaluationError, Request, Task};
 use serde_json::{Map, Value};
@@ -33,7 +34,11 @@ impl Rules {
             value.as_deref().map(|value| file.function_of(name, value)).transpose()
         };
         let results = function("process_results", &d.process_results)?;
-        let metrics = MetricRule::all(d.metric_list.as_deref(), output_of(d), results.is_some());
+        if let Some(function) = results {
+            scores(file, function)?;
+        }
+        let entries = d.metric_list.as_deref().map(|all| aggregated(file, all)).transpose()?;
+        let metrics = MetricRule::all(entries.as_deref(), output_of(d), results.is_some());
         let answers = Answers::of(file, seed)?;
         // Log-likelihoods are the same each time.
         let repeats = if output_of(d) == OutputType::GenerateUntil { answers.repeats } else { 1 };
@@ -138,6 +143,53 @@ fn validated(
         (text, item.requests.iter().filter_map(continuation).collect())
     });
     Ok(Validated { task, output, documents: Some(items.len()), missing: None, first })
+}
+
+/// Checks that a function scores documents of the task's output type.
+fn scores(file: &TaskFile, function: &Function) -> Result<(), EvaluationError> {
+    let output = output_of(&file.description);
+    let is_written = output == OutputType::GenerateUntil;
+    let name = function.name;
+    match &function.kind {
+        Kind::Results(_) if !is_written => Ok(()),
+        Kind::Answer(_) if is_written => Ok(()),
+        Kind::Results(_) => Err(file.wrong(format!(
+            "!function {name} scores log-likelihoods, and {} has none",
+            output.name()
+        ))),
+        Kind::Answer(_) => Err(file.wrong(format!(
+            "!function {name} scores generated answers, which only generate_until has; found {}",
+            output.name()
+        ))),
+        Kind::Document(_)
+        | Kind::Rows(..)
+        | Kind::Lines(..)
+        | Kind::Field(_)
+        | Kind::Aggregation(_) => {
+            Err(file.wrong(format!("!function {name} scores no documents")))
+        }
+    }
+}
+
+/// Metrics with the names of aggregations that the file gives as functions.
+fn aggregated(
+    file: &TaskFile,
+    entries: &[MetricEntry],
+) -> Result<Vec<MetricEntry>, EvaluationError> {
+    let one = |entry: &MetricEntry| {
+        let mut entry = entry.clone();
+        let Some(name) = entry.aggregation.as_mut().filter(|name| name.starts_with(FUNCTION))
+        else {
+            return Ok(entry);
+        };
+        let function = file.function_of("aggregation", name)?;
+        let Kind::Aggregation(aggregation) = function.kind else {
+            return Err(file.wrong(format!("!function {} is not an aggregation", function.name)));
+        };
+        aggregation.clone_into(name);
+        Ok(entry)
+    };
+    entries.iter().map(one).collect()
 }
 
 /// Checks the syntax of the templates of a file.

@@ -317,7 +317,7 @@ impl Dataset<'_> {
                 };
                 documents.chunks(count).map(of).collect()
             }
-            Kind::Field(_) | Kind::Results(_) => {
+            Kind::Field(_) | Kind::Results(_) | Kind::Answer(_) | Kind::Aggregation(_) => {
                 let reason = format!("!function {} does not change documents", function.name);
                 Err(self.file.wrong(reason))
             }

@@ -19,12 +19,13 @@ const MAX_INCLUDES: usize = 256;
 const MAX_BYTES: u64 = 1 << 22;
 
 /// Fields whose value may be a function.
-const OF_FUNCTIONS: [&str; 6] = [
+const OF_FUNCTIONS: [&str; 7] = [
     "process_docs",
     "doc_to_text",
     "doc_to_target",
     "doc_to_choice",
     "process_results",
+    "aggregation",
     "doc_to_decontamination_query",
 ];
 

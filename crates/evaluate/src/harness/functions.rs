@@ -1,6 +1,7 @@
 //! The functions that task files may name: equivalents of the Python functions of the harness's
 //! standard tasks, under a new name and under the name in the harness.
 
+use super::ifeval;
 use super::mmlu_pro;
 use super::subject::group_with_data;
 use super::value::Value as Measured;
@@ -16,6 +17,15 @@ pub(super) type Outcome = BTreeMap<String, Measured>;
 
 /// Scores a document from the log-likelihoods of its requests.
 pub(super) type Scorer = fn(&Fields, &[f64]) -> Result<Outcome, String>;
+
+/// Scores a document from its generated answer.
+#[derive(Clone, Copy)]
+pub(super) struct AnswerScorer {
+    /// Checks a document before anything is generated.
+    pub(super) check: fn(&Fields) -> Result<(), String>,
+    /// Metrics of an answer.
+    pub(super) score: fn(&Fields, &str) -> Result<Outcome, String>,
+}
 
 /// A named function.
 pub(super) struct Function {
@@ -36,8 +46,12 @@ pub(super) enum Kind {
     Lines(usize, fn(&[&str]) -> Result<Fields, String>),
     /// Computes the text, answer or choices.
     Field(fn(&Fields) -> Result<Value, String>),
-    /// Scores a document.
+    /// Scores a document from log-likelihoods.
     Results(Scorer),
+    /// Scores a document from a generated answer.
+    Answer(AnswerScorer),
+    /// Aggregates a metric: the name of an aggregation.
+    Aggregation(&'static str),
 }
 
 impl PartialEq for Function {
@@ -98,6 +112,16 @@ static FUNCTIONS: &[Function] = &[
         name: "mnli.doc_to_text",
         harness: ("utils.doc_to_text", "mnli"),
         kind: Kind::Field(mnli_text),
+    },
+    Function {
+        name: "ifeval.process_results",
+        harness: ("utils.process_results", "ifeval"),
+        kind: Kind::Answer(AnswerScorer { check: ifeval::check, score: ifeval::score }),
+    },
+    Function {
+        name: "ifeval.agg_inst_level_acc",
+        harness: ("utils.agg_inst_level_acc", "ifeval"),
+        kind: Kind::Aggregation("share_of_truths"),
     },
 ];
 
@@ -317,7 +341,11 @@ mod tests {
         match &Function::find(name, "").unwrap().kind {
             Kind::Document(function) => function(&fields(value)).map(Value::Object),
             Kind::Field(function) => function(&fields(value)),
-            Kind::Rows(..) | Kind::Lines(..) | Kind::Results(_) => Err("of no document".into()),
+            Kind::Rows(..)
+            | Kind::Lines(..)
+            | Kind::Results(_)
+            | Kind::Answer(_)
+            | Kind::Aggregation(_) => Err("of no document".into()),
         }
     }
 
@@ -325,7 +353,7 @@ mod tests {
     fn functions_of_other_tasks_with_the_same_names_are_unknown() {
         let find = |task| Function::find("utils.process_law", task).map(|found| found.name);
         assert_eq!(find("mmlu_pro_law"), Some("mmlu_pro.process_law"));
-        for other in ["mmlu_prox_de_law", "mmlu_pro_plus_law", "mmlu_pro_llama_law", "mmlu_law"] {
+        for other in ["mmlu_prox_de_law", "mmlu_pro_plus_law", "mmlu_pro_other_law", "mmlu_law"] {
             assert_eq!(find(other), None, "{other}");
         }
     }

@@ -27,11 +27,13 @@ pub(super) enum Aggregation {
     F1,
     Matthews,
     Brier,
+    /// Share of truths, those of all documents together.
+    Truths,
     Translation(Translation),
 }
 
 /// Aggregations by their names in the harness.
-const AGGREGATIONS: [(&str, Aggregation); 13] = [
+const AGGREGATIONS: [(&str, Aggregation); 14] = [
     ("mean", Aggregation::Mean),
     ("nanmean", Aggregation::Mean),
     ("median", Aggregation::Median),
@@ -41,6 +43,7 @@ const AGGREGATIONS: [(&str, Aggregation); 13] = [
     ("f1", Aggregation::F1),
     ("matthews_corrcoef", Aggregation::Matthews),
     ("brier_score", Aggregation::Brier),
+    ("share_of_truths", Aggregation::Truths),
     ("bleu", Aggregation::Translation(Translation::Bleu)),
     ("chrf", Aggregation::Translation(Translation::Chrf)),
     ("chrf++", Aggregation::Translation(Translation::ChrfPlus)),
@@ -188,6 +191,7 @@ impl Aggregation {
             Self::F1 => f1(values),
             Self::Matthews => matthews(values),
             Self::Brier => brier(values),
+            Self::Truths => share(values),
             Self::Translation(score) => translated(score, values),
         }
     }
@@ -206,6 +210,7 @@ impl Aggregation {
             Self::Median | Self::Perplexity | Self::F1 | Self::Matthews => {
                 Some(self.bootstrap(values, draws))
             }
+            Self::Truths => Some(share_error(values)),
             // As in the harness, which draws fewer of these.
             Self::Translation(_) => Some(self.bootstrap(values, draws.min(TRANSLATION_DRAWS))),
             Self::WeightedPerplexity | Self::BitsPerByte | Self::Brier => None,
@@ -268,6 +273,38 @@ fn weighted_mean(values: &[Value]) -> f64 {
         }
     }
     sum / weights
+}
+
+/// Numbers of truths and of those that hold, by document.
+fn truths(values: &[Value]) -> Vec<(f64, f64)> {
+    let counts = values.iter().filter_map(|value| match value {
+        Value::Truths(truths) => {
+            Some((truths.len() as f64, truths.iter().filter(|truth| **truth).count() as f64))
+        }
+        _ => None,
+    });
+    counts.collect()
+}
+
+/// Share of the truths of all documents that hold.
+fn share(values: &[Value]) -> f64 {
+    let (mut all, mut held) = (0.0, 0.0);
+    for (count, right) in truths(values) {
+        all += count;
+        held += right;
+    }
+    held / all
+}
+
+/// Standard error of [`share`] with documents as clusters: truths of one document depend on one
+/// answer. Linearised (Cochran 1977, Sampling Techniques, equation 6.13), without a correction for
+/// a finite population; the harness has none.
+fn share_error(values: &[Value]) -> f64 {
+    let counts = truths(values);
+    let (documents, share) = (counts.len() as f64, share(values));
+    let all: f64 = counts.iter().map(|(count, _)| count).sum();
+    let squares: f64 = counts.iter().map(|(count, held)| (held - share * count).powi(2)).sum();
+    (documents / (documents - 1.0) * squares).sqrt() / all
 }
 
 /// Confusion matrix of two classes: (predicted, true) = (1, 1), (1, 0), (0, 1), (0, 0).
@@ -358,6 +395,8 @@ mod tests {
         assert!((Aggregation::Matthews.of(&pairs) - 1.0 / 6.0).abs() < 1e-12);
         let shares = [Value::Probabilities(Some(0), vec![0.75, 0.25])];
         assert!((Aggregation::Brier.of(&shares) - 0.125).abs() < 1e-12);
+        let truths = [Value::Truths(vec![true, false]), Value::Truths(vec![true])];
+        assert!((Aggregation::Truths.of(&truths) - 2.0 / 3.0).abs() < 1e-12);
         assert_eq!(Aggregation::F1.of(&classes(&[(0, 0)])), 0.0);
         assert_eq!(Aggregation::Matthews.of(&classes(&[(0, 0)])), 0.0);
     }
@@ -368,6 +407,14 @@ mod tests {
         assert!((mean.unwrap() - 0.25).abs() < 1e-12);
         assert_eq!(Aggregation::WeightedPerplexity.standard_error(&numbers(&[1.0, 2.0]), 10), None);
         assert_eq!(Aggregation::Mean.standard_error(&numbers(&[1.0]), 10), None);
+        // Residuals of 2/3: -1/3 and 1/3; sqrt(2 / 1 * 2/9) / 3.
+        let truths = [Value::Truths(vec![true, false]), Value::Truths(vec![true])];
+        let error = Aggregation::Truths.standard_error(&truths, 10).unwrap();
+        assert!((error - 2.0 / 9.0).abs() < 1e-12, "{error}");
+        // One truth for each document is a mean.
+        let single: Vec<Value> = [true, false, true, true].map(|t| Value::Truths(vec![t])).into();
+        let error = Aggregation::Truths.standard_error(&single, 10).unwrap();
+        assert!((error - 0.25).abs() < 1e-12, "{error}");
         // lm_eval.api.metrics.bootstrap_stderr(perplexity, [-1.0, -2.0, -0.5, -3.0], 2000)
         let values = numbers(&[-1.0, -2.0, -0.5, -3.0]);
         let error = Aggregation::Perplexity.standard_error(&values, 2000).unwrap();

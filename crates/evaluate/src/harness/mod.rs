@@ -10,6 +10,7 @@
 //! | [`generation`] | sampling of answers |
 //! | [`filter`], [`choice_letter`] | extraction of an answer from generated texts |
 //! | [`metric`], [`translation`], [`edit_rate`] | metrics and aggregations |
+//! | [`ifeval`] | the instructions of IFEval |
 //! | [`outcome`] | metrics and samples from responses |
 //! | [`check`] | validation of task files |
 //! | [`group`] | groups of tasks |
@@ -25,6 +26,7 @@ mod filter;
 mod functions;
 mod generation;
 mod group;
+mod ifeval;
 mod metric;
 mod mmlu_pro;
 mod outcome;
@@ -155,6 +157,7 @@ impl HarnessTask {
         let original = split.documents.len();
         let chosen = chosen(&file, std::mem::take(&mut split.documents), options)?;
         let prompts = prompter.prompts(chosen, &examples)?;
+        check_documents(&file, results, &prompts)?;
         let form = prompt_form(options, prompter.chat.as_ref());
         if output_of(d) == OutputType::GenerateUntil {
             split.notes.extend(answers.note());
@@ -209,6 +212,10 @@ impl HarnessTask {
         };
         let answer = || text_of(target.clone());
         match self.output {
+            // Scored by rules, without a correct answer.
+            _ if self.results.is_some_and(|function| matches!(function.kind, Kind::Answer(_))) => {
+                None
+            }
             OutputType::Loglikelihood => Some(format!("{}{}", context(0), answer())),
             OutputType::LoglikelihoodRolling => Some(answer()),
             OutputType::GenerateUntil => {
@@ -443,11 +450,20 @@ fn task_hash(file: &TaskFile) -> String {
     sha256_hex(Value::Object(file.fields.clone()).to_string().as_bytes())
 }
 
-/// The function that scores documents; an error if it has another kind.
-fn scorer(task: &HarnessTask) -> Result<Option<functions::Scorer>, EvaluationError> {
-    match task.results.map(|function| (&function.kind, function.name)) {
-        None => Ok(None),
-        Some((Kind::Results(score), _)) => Ok(Some(*score)),
-        Some((_, name)) => Err(task.file.wrong(format!("!function {name} scores no documents"))),
+/// Checks documents that a function scores by their answers.
+fn check_documents(
+    file: &TaskFile,
+    results: Option<&Function>,
+    prompts: &[Prompt],
+) -> Result<(), EvaluationError> {
+    let Some(Kind::Answer(scorer)) = results.map(|function| &function.kind) else { return Ok(()) };
+    for prompt in prompts {
+        (scorer.check)(&prompt.fields).map_err(|reason| EvaluationError::Document {
+            place: place(prompt),
+            task: file.description.task.clone(),
+            field: "process_results".into(),
+            reason,
+        })?;
     }
+    Ok(())
 }

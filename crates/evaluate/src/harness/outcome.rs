@@ -1,10 +1,10 @@
 //! Metrics and samples of a task from the responses of a model.
 
-use super::functions::{Outcome, words};
+use super::functions::{Kind, Outcome, words};
 use super::metric::MetricRule;
 use super::prompt::{Prompt, text_of};
 use super::value::Value as Measured;
-use super::{HarnessTask, OutputType, place, scorer, task_hash};
+use super::{HarnessTask, OutputType, place, task_hash};
 use crate::divergence;
 use crate::result::Sample;
 use crate::{Counts, EvaluationError, Metric, Reply, Request, Task, TaskResult};
@@ -94,10 +94,17 @@ fn outcome(
 ) -> Result<(Outcome, bool), EvaluationError> {
     let pairs: Vec<(f64, bool)> = replies.iter().map(likelihood).collect();
     let likelihoods: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
-    if let Some(score) = scorer(task)? {
-        let outcome = score(&prompt.fields, &likelihoods)
-            .map_err(|reason| wrong(task, prompt, "process_results", reason))?;
-        return Ok((outcome, false));
+    let own = match task.results.map(|function| &function.kind) {
+        Some(Kind::Results(score)) => Some(score(&prompt.fields, &likelihoods)),
+        Some(Kind::Answer(scorer)) => {
+            Some((scorer.score)(&prompt.fields, filtered.first().map_or("", String::as_str)))
+        }
+        // Other kinds are rejected when the task is opened.
+        _ => None,
+    };
+    if let Some(outcome) = own {
+        let bad = |reason| wrong(task, prompt, "process_results", reason);
+        return Ok((outcome.map_err(bad)?, false));
     }
     let metrics = match task.output {
         OutputType::Loglikelihood => {

@@ -364,9 +364,12 @@ pub(super) fn output_of(description: &Description) -> OutputType {
 fn call(function: &Function, fields: &Fields) -> Result<Value, String> {
     match &function.kind {
         Kind::Field(field) => field(fields),
-        Kind::Document(_) | Kind::Rows(..) | Kind::Lines(..) | Kind::Results(_) => {
-            Err(format!("!function {} does not produce text", function.name))
-        }
+        Kind::Document(_)
+        | Kind::Rows(..)
+        | Kind::Lines(..)
+        | Kind::Results(_)
+        | Kind::Answer(_)
+        | Kind::Aggregation(_) => Err(format!("!function {} does not produce text", function.name)),
     }
 }
 

@@ -54,6 +54,7 @@ pub const STANDARD_TASKS: &[StandardTask] = &[
     task!("gsm8k", "arithmetic word problems, by the generated number"),
     task!("sst2", "positive or negative"),
     task!("mnli", "true, neither or false: does a premise entail it"),
+    task!("ifeval", "verifiable instructions, followed by the generated answer"),
     task!("rotor_arc_challenge", "ARC as in the rotor paper, by the generated letter"),
     task!("rotor_hellaswag", "HellaSwag likewise"),
     task!("rotor_gpqa", "GPQA likewise"),

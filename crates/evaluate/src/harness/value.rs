@@ -9,6 +9,8 @@ pub(super) enum Value {
     Number(f64),
     /// Log-likelihood, and number of words or bytes to normalise by.
     Weighted(f64, f64),
+    /// Several truths about a document.
+    Truths(Vec<bool>),
     /// True class of a document (`None` if invalid) and predicted class.
     Classes(Option<usize>, usize),
     /// True class of a document (`None` if invalid) and probability of each class.
@@ -24,6 +26,7 @@ impl Value {
         match self {
             Self::Number(value) => json!(value),
             Self::Weighted(value, weight) => json!([value, *weight as u64]),
+            Self::Truths(truths) => json!(truths),
             Self::Classes(gold, predicted) => json!([class(gold), predicted]),
             Self::Probabilities(gold, shares) => json!([class(gold), shares]),
             Self::Overlap(texts, _) => json!(texts),
@@ -35,7 +38,9 @@ impl Value {
         match self {
             Self::Number(value) => Some(*value),
             Self::Classes(gold, predicted) => Some(f64::from(u8::from(*gold == Some(*predicted)))),
-            Self::Weighted(..) | Self::Probabilities(..) | Self::Overlap(..) => None,
+            Self::Weighted(..) | Self::Truths(_) | Self::Probabilities(..) | Self::Overlap(..) => {
+                None
+            }
         }
     }
 }
