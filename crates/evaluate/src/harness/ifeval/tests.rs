@@ -55,8 +55,8 @@ fn the_built_in_task_and_the_file_of_the_harness_are_one() {
     let data = vec![DataFile { task: "ifeval".into(), split: None, path }];
     let options = HarnessOptions { data, ..Default::default() };
     let task = HarnessTask::open("ifeval", &options);
-    assert_eq!(task.as_ref().unwrap().generation.new_tokens, 1280);
-    assert!(task.as_ref().unwrap().generation.until.is_empty());
+    assert_eq!(task.as_ref().unwrap().answers.generation(0, 0).new_tokens, 1280);
+    assert!(task.as_ref().unwrap().answers.generation(0, 0).until.is_empty());
     // There are no correct answers to learn from.
     assert!(crate::Task::answered(task.as_ref().unwrap()).is_none());
     let ours = scored(task);
