@@ -1,6 +1,11 @@
 //! Golden answers: every JSON file in `ifeval` of `$LINWRIGHT_GOLDEN`, by default `testdata/golden`
 //! of the workspace, made by `tools/golden/ifeval.py` with the harness's own code.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an environment variable gives the folder of the golden answers"
+)]
+
 use super::catalogue::KINDS;
 use super::{Fields, Measured, score};
 use serde::Deserialize;

@@ -4,8 +4,8 @@
 //! by lm-evaluation-harness 0.4.13 with nltk 3.10.4 and langdetect 1.0.9. A document has the fields
 //! `prompt`, `instruction_id_list` and, in the same order, `kwargs`: the arguments of each
 //! instruction. An answer follows an instruction strictly if it does as it is, loosely if it does
-//! as it is or without asterisks, its first line, its last line, or several of these. A blank answer
-//! follows nothing.
+//! as it is or without asterisks, its first line, its last line, or several of these. A blank
+//! answer follows nothing.
 //!
 //! Deviations:
 //!
@@ -13,14 +13,15 @@
 //! | --- | --- | --- |
 //! | a missing or empty argument | an error before anything is generated | drawn at random |
 //! | a count of zero | zero | drawn at random |
-//! | `letter_frequency` of a character outside a to z | that character | a letter, drawn at random |
+//! | `letter_frequency` of a character outside a to z | that one | a letter, drawn at random |
 //! | language | langdetect with the seed 0, so every run gives the same | without a seed |
 //! | `number_sentences` | Punkt with words of our own ([`sentences`]) | with a trained model |
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | [`catalogue`], [`arguments`] | the kinds by name; their arguments |
-//! | [`keywords`], [`lengths`], [`content`], [`format`], [`combination`], [`ends`], [`case`], [`language`] | the kinds, by group |
+//! | [`keywords`], [`lengths`], [`content`], [`format`] | the kinds, by group |
+//! | [`combination`], [`ends`], [`case`], [`language`] | more kinds |
 //! | [`sentences`], [`words`] | sentences and words of English texts, as nltk splits them |
 //! | [`pattern`], [`json`], [`python`] | what differs between Python and Rust |
 
@@ -106,7 +107,7 @@ fn instructions(fields: &Fields) -> Result<Vec<Box<dyn Instruction>>, String> {
 /// For each instruction, whether one of these texts follows it.
 fn followed(instructions: &[Box<dyn Instruction>], texts: &[String]) -> Result<Vec<bool>, String> {
     let texts: Vec<&String> = texts.iter().filter(|text| !strip(text).is_empty()).collect();
-    let one = |instruction: &Box<dyn Instruction>| {
+    let one = |instruction: &dyn Instruction| {
         for text in &texts {
             if instruction.is_followed(text)? {
                 return Ok(true);
@@ -114,7 +115,7 @@ fn followed(instructions: &[Box<dyn Instruction>], texts: &[String]) -> Result<V
         }
         Ok(false)
     };
-    instructions.iter().map(one).collect()
+    instructions.iter().map(|instruction| one(instruction.as_ref())).collect()
 }
 
 /// The texts of which one has to follow an instruction loosely.

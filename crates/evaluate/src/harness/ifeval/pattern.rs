@@ -2,8 +2,8 @@
 //!
 //! Keywords of documents are patterns there. The classes `\w`, `\s` and `\b` have Python's meaning
 //! (letters and numbers without marks; four more spaces), a brace that begins no quantifier and
-//! the characters `[`, `&` and `~` in a class are themselves, and without regard to case the letters
-//! i, I, ı and İ are one.
+//! the characters `[`, `&` and `~` in a class are themselves, and without regard to case the
+//! letters i, I, ı and İ are one.
 //!
 //! Deviations: flags other than `i`, `m`, `s` and `x`, octal escapes and named characters are
 //! errors. Python's other pairs of letters that are equal without regard to case are those of
@@ -109,10 +109,10 @@ impl Reader<'_> {
             's' => out.push_str(&format!("[{SPACE}]")),
             'S' => out.push_str(&format!("[^{SPACE}]")),
             'b' => {
-                out.push_str(&format!("(?:(?<=[{WORD}])(?![{WORD}])|(?<![{WORD}])(?=[{WORD}]))"))
+                out.push_str(&format!("(?:(?<=[{WORD}])(?![{WORD}])|(?<![{WORD}])(?=[{WORD}]))"));
             }
             'B' => {
-                out.push_str(&format!("(?:(?<=[{WORD}])(?=[{WORD}])|(?<![{WORD}])(?![{WORD}]))"))
+                out.push_str(&format!("(?:(?<=[{WORD}])(?=[{WORD}])|(?<![{WORD}])(?![{WORD}]))"));
             }
             'A' => out.push_str(r"\A"),
             'Z' => out.push_str(r"\z"),
@@ -125,16 +125,23 @@ impl Reader<'_> {
     /// An escape that means one character, anywhere.
     fn character(&mut self, c: char, out: &mut String) -> Result<(), String> {
         let digits = match c {
-            'n' | 't' | 'r' => return Ok(out.extend(['\\', c])),
-            'f' => return Ok(out.push_str(r"\x0c")),
-            'v' => return Ok(out.push_str(r"\x0b")),
-            'a' => return Ok(out.push_str(r"\x07")),
             'x' => 2,
             'u' => 4,
             'U' => 8,
-            _ if c.is_ascii_alphanumeric() => return Err(format!("\\{c} is not supported")),
-            _ if c.is_ascii_punctuation() || c == ' ' => return Ok(out.extend(['\\', c])),
-            _ => return Ok(out.push(c)),
+            _ => {
+                match c {
+                    'n' | 't' | 'r' => out.extend(['\\', c]),
+                    'f' => out.push_str(r"\x0c"),
+                    'v' => out.push_str(r"\x0b"),
+                    'a' => out.push_str(r"\x07"),
+                    _ if c.is_ascii_alphanumeric() => {
+                        return Err(format!("\\{c} is not supported"));
+                    }
+                    _ if c.is_ascii_punctuation() || c == ' ' => out.extend(['\\', c]),
+                    _ => out.push(c),
+                }
+                return Ok(());
+            }
         };
         let code: String = self.rest.by_ref().take(digits).collect();
         if code.len() != digits || !code.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -159,7 +166,10 @@ impl Reader<'_> {
         loop {
             let c = self.rest.next().ok_or("a class is not closed")?;
             match c {
-                ']' if !is_first => return Ok(out.push(']')),
+                ']' if !is_first => {
+                    out.push(']');
+                    return Ok(());
+                }
                 '\\' => {
                     let c = self.rest.next().ok_or("ends with a \\")?;
                     match c {

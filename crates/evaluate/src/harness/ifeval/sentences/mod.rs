@@ -2,7 +2,8 @@
 //!
 //! A `.`, `?` or `!` before white space or certain marks is a candidate. It ends a sentence unless
 //! the word before it is an abbreviation, an initial, a number or an ellipsis and the word behind
-//! it does not begin a sentence. Closing quotation marks and brackets belong to the sentence before.
+//! it does not begin a sentence. Closing quotation marks and brackets belong to the sentence
+//! before.
 //!
 //! Source: Kiss and Strunk 2006, Unsupervised multilingual sentence boundary detection, sections 3
 //! and 4, with the tokens and contexts of nltk 3.10.4.
@@ -179,10 +180,9 @@ impl<'t> Token<'t> {
         let is_initial = self.is_initial();
         let (word, is_upper) = (next.word(), next.begins_with(char::is_uppercase));
         let mut ends = self.ends;
-        if (self.is_abbreviation || self.is_ellipsis) && !is_initial {
-            if next.begins() == Some(true) || (is_upper && begins_sentences(word)) {
-                return true;
-            }
+        let is_open = (self.is_abbreviation || self.is_ellipsis) && !is_initial;
+        if is_open && (next.begins() == Some(true) || (is_upper && begins_sentences(word))) {
+            return true;
         }
         if is_initial || self.is_number {
             let begins = next.begins();

@@ -66,7 +66,7 @@ const SMALL: &str = "
     know knowing laboratories last later laws learning leave less let life light like little
     long look lots love lovers luck machines magic make making maps markets may maybe me meat
     medicine members memories memory men metals methods might money more mountains movies much
-    music must my nations nearly never news next nice nine no nobody none now obviously of off
+    music must my nations nearly never news next nice nine no none now obviously of off
     often on once one only open or order other others our out outside over own owners paper
     parents peace people perhaps physics pictures place plan plants players police pollution
     power products progress quickly quite rather read reading really reasons rest rice rules run
