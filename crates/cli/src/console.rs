@@ -228,7 +228,9 @@ mod tests {
 
     #[test]
     fn the_template_of_the_bar_is_valid() {
-        assert!(ProgressStyle::with_template("{prefix}{msg:44!} {bar:30} {percent:>3}% {eta}").is_ok());
+        assert!(
+            ProgressStyle::with_template("{prefix}{msg:44!} {bar:30} {percent:>3}% {eta}").is_ok()
+        );
     }
 
     #[test]

@@ -83,10 +83,9 @@ pub fn compare<J: Judge>(
             continue;
         }
         let place = format!("{} of {total}", index + 1);
-        let (mut cell, times): (CellOf<J>, TimesOf<J>) =
-            kept(store, CELL, print, || {
-                cell_of(judge, own, &dense, &place, &mut Part::new(monitor, index, total))
-            })?;
+        let (mut cell, times): (CellOf<J>, TimesOf<J>) = kept(store, CELL, print, || {
+            cell_of(judge, own, &dense, &place, &mut Part::new(monitor, index, total))
+        })?;
         monitor.whole((index + 1) as f64 / total as f64);
         if let Found::Model(figures) = &mut cell.found {
             figures.speed = <[J::Speed; 2]>::try_from(times.speeds).ok().into();

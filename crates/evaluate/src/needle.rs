@@ -1,13 +1,13 @@
 //! A needle in a haystack: whether a model finds a number in a long text.
 //!
-//! A sentence with a number of seven digits, drawn, is put into a text at a depth of 0, 1/4, 1/2, 3/4
-//! or 1, and the model is asked for the number. Prompts have 256, 512, 1024, … tokens, new ones
+//! A sentence with a number of seven digits, drawn, is put into a text at a depth of 0, 1/4, 1/2,
+//! 3/4 or 1, and the model is asked for the number. Prompts have 256, 512, 1024, … tokens, new ones
 //! included, up to the context of the model (`--max-length` lowers it); by default five prompts for
 //! each length and depth, and `limit` changes this number. `recall` is the share of answers that
 //! contain the number, by length and depth as well, with the standard error √(p(1−p)/(n−1)).
 //!
-//! The text is cut between sentences, begins at a drawn sentence, and is repeated if it is too short.
-//! Decoding is greedy, up to the end of a line.
+//! The text is cut between sentences, begins at a drawn sentence, and is repeated if it is too
+//! short. Decoding is greedy, up to the end of a line.
 //!
 //! Source: the task `niah_single` of RULER (Hsieh et al. 2024, arXiv:2404.06654). Deviations: own
 //! wording; five fixed depths, not 40 of which one is drawn; few prompts, not 500 a length; the

@@ -165,9 +165,7 @@ fn scores(file: &TaskFile, function: &Function) -> Result<(), EvaluationError> {
         | Kind::Rows(..)
         | Kind::Lines(..)
         | Kind::Field(_)
-        | Kind::Aggregation(_) => {
-            Err(file.wrong(format!("!function {name} scores no documents")))
-        }
+        | Kind::Aggregation(_) => Err(file.wrong(format!("!function {name} scores no documents"))),
     }
 }
 

@@ -2,8 +2,8 @@
 //! lm-evaluation-harness.
 //!
 //! A text is searched for a pattern, then for the text of a choice of the document, then for a
-//! colon with a letter behind it. The last two give `(A)`, `(B)` and so on. Choices are the items of
-//! the document's field `choices`, or the keys of an object, as in Python.
+//! colon with a letter behind it. The last two give `(A)`, `(B)` and so on. Choices are the items
+//! of the document's field `choices`, or the keys of an object, as in Python.
 
 use super::filter::{found, pattern_of};
 use fancy_regex::Regex;

@@ -5,8 +5,8 @@
 //! without splits, all files are the split `train`. In a folder, the files whose names begin with
 //! that of the split are its data. Paths are relative to the working directory or, if there is no
 //! such file, to the folder of the task file. Any other name is that of a data set on the hub,
-//! which a [`SetSource`] finds. A [`DataFile`] of the caller overrides all of this; one of the group
-//! of a task, such as `mmlu`, has the rows of all its tasks.
+//! which a [`SetSource`] finds. A [`DataFile`] of the caller overrides all of this; one of the
+//! group of a task, such as `mmlu`, has the rows of all its tasks.
 
 use super::description::TaskFile;
 use super::functions::{Function, Kind};

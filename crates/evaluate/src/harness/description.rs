@@ -274,8 +274,8 @@ fn function(name: &str, task: &str) -> Result<&'static Function, String> {
     })
 }
 
-/// Checks that every function in a field exists and that the field can be a function. Errors are the
-/// reason only.
+/// Checks that every function in a field exists and that the field can be a function. Errors are
+/// the reason only.
 fn check_functions(task: &str, name: &str, value: &Value) -> Result<(), String> {
     match value {
         Value::String(text) => match text.strip_prefix(FUNCTION) {

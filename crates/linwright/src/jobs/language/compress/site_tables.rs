@@ -239,8 +239,7 @@ mod tests {
     #[test]
     fn a_screen_of_sites_has_a_row_each_and_more_have_one_for_each_pattern() {
         let named = |at: usize, role: &str| format!("layers.{at}.{role}");
-        let few: Vec<SiteOutcome> =
-            (0..MOST).map(|at| site(&named(at, "up"), 0.5, None)).collect();
+        let few: Vec<SiteOutcome> = (0..MOST).map(|at| site(&named(at, "up"), 0.5, None)).collect();
         let shown = lines(&site_table(&few));
         assert_eq!(shown.len(), MOST);
         assert_eq!(shown[1], ["layers.1.up", "svd", "2", "1", "5.00e-1"]);
@@ -250,8 +249,7 @@ mod tests {
         many[4].fit.relative_error = 0.75;
         let blocks = site_table(&many);
         let shown = lines(&blocks);
-        let of_up =
-            ["layers.*.up", "24", "2 values", "48", "24", "0.5000", "5.00e-1", "7.50e-1"];
+        let of_up = ["layers.*.up", "24", "2 values", "48", "24", "0.5000", "5.00e-1", "7.50e-1"];
         assert_eq!(shown[0], of_up);
         let of_down = ["layers.*.down", "1", "svd", "2", "1", "0.5000", "2.50e-1", "2.50e-1"];
         assert_eq!(shown[1], of_down);

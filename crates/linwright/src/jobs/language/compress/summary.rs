@@ -29,7 +29,11 @@ pub(super) fn estimate_with(estimate: &Estimate, memory: u64, evaluation: f64) -
     let parts = match evaluation {
         0.0 => String::new(),
         evaluation => {
-            format!(": {} of fits, {} of evaluation", seconds(estimate.seconds), seconds(evaluation))
+            format!(
+                ": {} of fits, {} of evaluation",
+                seconds(estimate.seconds),
+                seconds(evaluation)
+            )
         }
     };
     let lines = text([
