@@ -5,8 +5,8 @@
 //! for text without any reference word. Words are those between white space, in lower case. Edits
 //! are insertions, deletions and substitutions of words, and shifts of a phrase, one each. Shifts
 //! are chosen greedily, as in Tercom: of the phrases of up to 10 words that also occur in the
-//! reference at most 50 words away, and that are wrong on both sides, the one whose shift saves most
-//! edits; then the longest, the first, and the one with the first target.
+//! reference at most 50 words away, and that are wrong on both sides, the one whose shift saves
+//! most edits; then the longest, the first, and the one with the first target.
 //!
 //! Two bounds of sacreBLEU are part of the score: edit distances are searched within 25 words of
 //! the diagonal, and after 1000 candidates of a text the last shift found is not applied.
