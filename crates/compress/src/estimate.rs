@@ -3,12 +3,12 @@
 use crate::CompressError;
 use crate::memory;
 use crate::methods::SampleRows;
-use crate::passes::Passes;
+use crate::passes::{CaptureForm, Passes};
 use crate::pipeline::needs;
 use crate::plan::{Plan, SlotEdit};
 use crate::rates::Rates;
 use linwright_measure::capture::Needs;
-use linwright_ops::{Examples, Network, SiteId};
+use linwright_ops::{Examples, LinearSlot, Network, Shape, SiteId};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of a site, before and after.
@@ -62,7 +62,7 @@ pub fn estimate<N: Network>(
     let edits = plan.sites(network)?;
     let passes = examples.map(|examples| Passes::measure(network, examples, &edits)).transpose()?;
     let (mut sites, mut largest_fit) = (Vec::new(), 0u64);
-    let (mut seconds, mut has_targets) = (0.0, false);
+    let (mut seconds, mut has_targets, mut forms) = (0.0, false, Vec::new());
     for group in &edits {
         let mut has_sums = false;
         let training_rows = group.slots.first().map_or(0, |first| {
@@ -70,6 +70,10 @@ pub fn estimate<N: Network>(
             passes.as_ref().map_or(0, |passes| passes.rows_of(slot).train)
         });
         let all_needs = needs(group, network, training_rows);
+        let found = |slot: &SlotEdit<'_>| network.slot(&slot.site);
+        let slots: Vec<&LinearSlot> = group.slots.iter().filter_map(found).collect();
+        let form = CaptureForm::of(network, &slots, &all_needs);
+        forms.push(form);
         for (SlotEdit { site, edit, .. }, needs) in group.slots.iter().zip(all_needs) {
             let slot = network.slot(site).expect("the site was found in the plan");
             let (fit, shape) =
@@ -84,8 +88,14 @@ pub fn estimate<N: Network>(
             } else if passes.is_some() && needs != Needs::Samples {
                 if !std::mem::replace(&mut has_sums, true) {
                     seconds += all * rates.input_sum_seconds(shape.inp);
+                    if form.from_inputs {
+                        let square = Shape { out: shape.inp, inp: shape.inp };
+                        let both =
+                            [rates.input_sum_seconds(shape.inp), rates.target_sum_seconds(square)];
+                        seconds += all * both.iter().sum::<f64>();
+                    }
                 }
-                if needs == Needs::Stats {
+                if needs == Needs::Stats && !form.from_inputs {
                     seconds += all * rates.target_sum_seconds(shape);
                 }
             }
@@ -106,7 +116,7 @@ pub fn estimate<N: Network>(
             memory::of_group(group, network, |slot| Some(passes.as_ref()?.rows_of(slot)));
         largest_fit = largest_fit.max(of_group);
     }
-    seconds += passes.as_ref().map_or(0.0, |passes| passes.seconds_of(&edits, has_targets));
+    seconds += passes.as_ref().map_or(0.0, |passes| passes.seconds_of(&edits, &forms, has_targets));
     // Ridges are chosen in a pass of their own.
     let chooses = passes.is_some() && plan.chooses_ridges();
     seconds *= if chooses { 2.0 } else { 1.0 };

@@ -4,10 +4,11 @@ use crate::CompressError;
 use crate::methods::SampleRows;
 use crate::plan::InputEdits;
 use crate::rates::fastest;
-use linwright_measure::capture::Bounds;
+use linwright_measure::capture::{Bounds, Needs, targets_from_inputs};
 use linwright_ops::{Examples, LinearSlot, Network, NoProbe, Probe, Seen, SiteId};
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::ops::Range;
 
 /// Stages of a network: how long they take, and how many rows their slots have.
 pub(crate) struct Passes {
@@ -19,6 +20,30 @@ pub(crate) struct Passes {
     examples: [usize; 2],
     /// Whether states are kept from one capture to the next.
     keeps_states: bool,
+}
+
+/// What the time of a capture depends on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CaptureForm {
+    /// Whether its targets come from inputs.
+    pub(crate) from_inputs: bool,
+    /// The share of its stage, by weights, that is left to run once its input is known.
+    pub(crate) left: Option<f64>,
+}
+
+impl CaptureForm {
+    /// Of slots that read one input.
+    pub(crate) fn of<N: Network>(network: &N, slots: &[&LinearSlot], needs: &[Needs]) -> Self {
+        let size = |slot: &LinearSlot| slot.shape().dense_parameters() as f64;
+        let left = match slots {
+            [last] if network.ends_stage(last.id()) => {
+                let stage = network.slots().into_iter().filter(|s| s.stage() == last.stage());
+                Some(size(last) / stage.map(size).sum::<f64>().max(1.0))
+            }
+            _ => None,
+        };
+        Self { from_inputs: targets_from_inputs(slots, needs), left }
+    }
 }
 
 /// What tells stages apart: role, shape and operator of their slots.
@@ -101,18 +126,43 @@ impl Passes {
     }
 
     /// Seconds of the passes of all captures, as [`linwright_measure::capture::Lockstep`] does
-    /// them: each continues from the stage of the one before if its states were kept, and edited
-    /// stages run in both networks if some capture needs targets.
-    pub(crate) fn seconds_of(&self, edits: &[InputEdits<'_>], has_targets: bool) -> f64 {
-        let (mut seconds, mut at, mut first_edit) = (0.0, 0, usize::MAX);
-        for group in edits {
+    /// them: each continues from the stage of the one before if its states were kept. The first
+    /// capture at a stage needs little more than its norm of the edited network, others run it to
+    /// their input, from which the last one goes on; the original network runs through a stage
+    /// where its outputs are targets, and otherwise once on the way.
+    pub(crate) fn seconds_of(
+        &self,
+        edits: &[InputEdits<'_>],
+        forms: &[CaptureForm],
+        has_targets: bool,
+    ) -> f64 {
+        let of = |stages: Range<usize>| self.seconds[stages].iter().sum::<f64>();
+        let (mut seconds, mut at, mut ahead, mut first_edit) = (0.0, None, 0, usize::MAX);
+        // The part of the stage of the last capture that need not run again.
+        let mut known = 0.0;
+        for (group, form) in edits.iter().zip(forms) {
             let stages = || group.slots.iter().map(|slot| slot.stage);
             let (start, end) = (stages().min().unwrap_or(0), stages().max().unwrap_or(0) + 1);
-            let from = if self.keeps_states && at <= start { at } else { 0 };
-            let networks =
-                |stage: usize| if stage < first_edit || !has_targets { 1.0 } else { 2.0 };
-            seconds += (from..end).map(|stage| networks(stage) * self.seconds[stage]).sum::<f64>();
-            (at, first_edit) = (start, first_edit.min(start));
+            let from = at.filter(|at| self.keeps_states && *at <= start).unwrap_or(0);
+            let is_later = at == Some(start);
+            ahead = if self.keeps_states { ahead.max(from) } else { 0 };
+            if from < start && self.keeps_states {
+                seconds -= known;
+            }
+            if has_targets {
+                seconds += of(ahead.min(start)..start);
+                seconds += of(from.max(first_edit).min(start)..start);
+                ahead = ahead.max(start);
+                if !form.from_inputs && ahead < end {
+                    seconds += of(start..end);
+                    ahead = end;
+                }
+            } else {
+                seconds += of(from..start);
+            }
+            seconds += if is_later { of(start..end) } else { 0.0 };
+            known = form.left.map_or(0.0, |left| (1.0 - left) * of(start..end));
+            (at, first_edit) = (Some(start), first_edit.min(start));
         }
         seconds * self.examples[1] as f64
     }

@@ -205,7 +205,7 @@ fn apply_once<N: Network>(
                 original.slot(site).iter().for_each(|slot| slot.op().map().release());
             }
             if let Some(lockstep) = &mut lockstep {
-                lockstep.note_edit(*stage);
+                lockstep.note_edit_of(site, *stage);
             }
         }
         match lockstep {
@@ -325,9 +325,11 @@ mod tests {
     };
     use crate::plan::SlotSet;
     use crate::tiny;
-    use linwright_measure::capture::{Evidence, Wanted};
+    use linwright_measure::capture::{Evidence, SiteCapture, Wanted};
+    use linwright_measure::stats::SiteStats;
     use linwright_model::checkpoint::{Form, SaveOptions, load, save};
     use linwright_model::{Batch, Role, Transformer};
+    use linwright_ops::{LowRankSpec, OpSpec};
     use linwright_run::Silent;
     use linwright_run::team::ThreadTeam;
 
@@ -457,6 +459,119 @@ mod tests {
         };
         let [with, without] = [FitTo::All, FitTo::Training].map(error);
         assert!(with < without, "{with} with all windows, {without} with these held out");
+    }
+
+    /// Sums over targets that follow from inputs of both networks are those over samples, before
+    /// any edit and after one below, however states are kept between captures.
+    #[test]
+    fn sums_over_targets_from_inputs_are_those_over_outputs() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let original = &loaded.decoder;
+        let text = tiny::calibration(original, 4000);
+        let method = MethodSpec::LowRank(LowRankMethod::default());
+        let sites = SlotSet::with_roles(&[Role::Down], Some(vec![0]));
+        let edits = vec![Edit { sites, method, size: Some(Size::Rank(2)), heals: false }];
+        let plan = Plan { edits, seed: 0 };
+        let context = Context::new(&loaded.hash);
+        let edited = apply(original, Some(&text), &plan, &context, &mut Silent);
+        let edited = edited.expect("applies").network;
+        let stage = |site: &SiteId| original.slot(site).and_then(LinearSlot::stage);
+        let roles = [[Role::Gate, Role::Up], [Role::Query, Role::Value], [Role::Down, Role::Down]];
+        for (bounds, is_edited) in [(400 << 20, false), (400 << 20, true), (0, true)] {
+            let network = if is_edited { &edited } else { original };
+            let bounds = Bounds { state_bytes: bounds, ..Bounds::default() };
+            let [mut sums, mut samples] =
+                [(); 2].map(|()| Lockstep::new(original, &text, bounds.clone()));
+            if is_edited {
+                let site = plan.sites(original).expect("has sites")[0].slots[0].site.clone();
+                sums.note_edit(stage(&site).expect("a stage"));
+                samples.note_edit(stage(&site).expect("a stage"));
+            }
+            for (layer, roles) in [0, 1].into_iter().flat_map(|layer| roles.map(|r| (layer, r))) {
+                let set = SlotSet::with_roles(&roles, Some(vec![layer]));
+                for site in set.of(original).expect("has sites").chunks(2) {
+                    let capture = |lockstep: &mut Lockstep<'_, Transformer>, needs| {
+                        let wanted: Vec<Wanted<'_>> =
+                            site.iter().map(|site| Wanted { site, needs }).collect();
+                        lockstep.capture(network, &wanted, &mut Silent).expect("captures")
+                    };
+                    let own = capture(&mut sums, Needs::Stats);
+                    let rows = capture(&mut samples, Needs::Samples);
+                    for (own, rows) in own.iter().zip(&rows) {
+                        assert_same_sums(own, rows);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A stage that goes on from the input of its last slot gives the bits of one that runs whole,
+    /// with states in memory and in files, and not where another of its slots was edited as well.
+    #[test]
+    fn a_stage_goes_on_from_the_input_of_its_last_slot() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let original = &loaded.decoder;
+        let text = tiny::calibration(original, 4000);
+        let of = |role: Role| {
+            let found = SlotSet::with_roles(&[role], Some(vec![0])).of(original);
+            found.expect("has sites")[0].clone()
+        };
+        let [query, output, gate] = [Role::Query, Role::Output, Role::Gate].map(of);
+        let stage = |site: &SiteId| original.slot(site).and_then(LinearSlot::stage);
+        let (attention, down) = (stage(&output).expect("a stage"), of(Role::Down));
+        for (state_bytes, with_query) in [(400 << 20, false), (0, false), (400 << 20, true)] {
+            let inputs = |goes_on: bool| {
+                let edited = &mut original.clone();
+                let bounds = Bounds { state_bytes, ..Bounds::default() };
+                let mut lockstep = Lockstep::new(original, &text, bounds);
+                let capture = |lockstep: &mut Lockstep<'_, Transformer>, model: &_, site| {
+                    let wanted = [Wanted { site, needs: Needs::Stats }];
+                    let captured = lockstep.capture(model, &wanted, &mut Silent);
+                    let evidence = captured.expect("captures").remove(0).evidence;
+                    let Evidence::Stats { train, .. } = evidence else { panic!("not sums") };
+                    train
+                };
+                capture(&mut lockstep, edited, &output);
+                let sites = if with_query { vec![&output, &query] } else { vec![&output] };
+                for site in sites {
+                    let slot = edited.slot_mut(site).expect("a slot");
+                    let spec = OpSpec::LowRank(LowRankSpec { rank: 2 });
+                    let op = spec.random(slot.shape(), RngKey::new(9)).expect("exists");
+                    slot.replace(op).expect("fits");
+                    match goes_on {
+                        true => lockstep.note_edit_of(site, attention),
+                        false => lockstep.note_edit(attention),
+                    }
+                }
+                let first = capture(&mut lockstep, edited, &gate);
+                (first, capture(&mut lockstep, edited, &down))
+            };
+            let [goes_on, whole] = [true, false].map(inputs);
+            assert_eq!(goes_on, whole, "{state_bytes} bytes, query edited: {with_query}");
+        }
+    }
+
+    /// Training and validation sums are those of samples, up to rounding in `f32`.
+    fn assert_same_sums(own: &SiteCapture, rows: &SiteCapture) {
+        let (Evidence::Stats { train, validation }, Evidence::Samples(samples)) =
+            (&own.evidence, &rows.evidence)
+        else {
+            panic!("sums and samples were asked for")
+        };
+        for (own, (x, y)) in [(train, samples.training()), (validation, samples.validation())] {
+            let want = SiteStats::of(x, y);
+            assert!(own.inputs.count > 0 && own.inputs == want.inputs, "{}", rows.site);
+            let near = |a: f64, b: f64, size: f64| (a - b).abs() <= 2e-6 * size;
+            assert!(near(own.syy, want.syy, want.syy), "{} and {}", own.syy, want.syy);
+            let count = want.inputs.count as f64;
+            for (o, (a, b)) in own.sy.iter().zip(&want.sy).enumerate() {
+                assert!(near(*a, *b, (want.syy * count).sqrt()), "{}", rows.site);
+                for j in 0..want.inputs.features() {
+                    let size = (want.syy * want.inputs.sxx.at(j, j)).sqrt();
+                    assert!(near(own.syx.at(o, j), want.syx.at(o, j), size), "{}", rows.site);
+                }
+            }
+        }
     }
 
     /// What one member of a team of threads makes of a plan.

@@ -2,23 +2,26 @@
 //!
 //! Both networks run in lockstep on the same examples. Below the first edited stage they are equal,
 //! and run once. States between stages are kept from one capture to the next, in memory within a
-//! bound or else in an unnamed file, so that captures at rising stages cost one pass in all. The
+//! bound or else in an unnamed file, so that captures at rising stages cost one pass in all. A
+//! capture that runs the original network through whole stages keeps its states after them as well,
+//! and where several sites read an input their targets follow from sums over it ([`originals`]). The
 //! results do not depend on the bound.
 //!
 //! Each member of a [`Team`] runs a part of the batches. Sums are exact, and samples are put in the
 //! order of batches, so that the results do not depend on the team either.
 
+mod collect;
 mod exchange;
+mod originals;
 
-use crate::samples::{RowWriter, Rows, Samples};
-use crate::stats::{InputStats, InputSums, SiteStats, TargetSums};
-use exchange::{BatchRows, merged};
-use linwright_ops::{
-    Examples, LinearSlot, Network, NoProbe, Probe, Seen, Shape, SiteId, Workspace,
-};
+use crate::samples::Samples;
+use crate::stats::{InputStats, SiteStats};
+use collect::{Collector, Targets};
+use linwright_ops::{Examples, LinearSlot, Network, NoProbe, Op, Probe, Seen, Shape, SiteId};
 use linwright_run::Monitor;
 use linwright_run::team::{Alone, Team, TeamError};
 use linwright_tensor::{Mat, MatRef, Shelf};
+use originals::Originals;
 use std::error::Error;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -37,10 +40,11 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether the states of both networks fit the bound, given `bytes` for one.
+    /// Whether the states of both networks fit the bound, given `bytes` for one: those before a
+    /// stage, and those of the original network after it.
     #[must_use]
     pub fn keep_states(&self, bytes: usize) -> bool {
-        bytes.saturating_mul(2) <= self.state_bytes
+        bytes.saturating_mul(3) <= self.state_bytes
     }
 }
 
@@ -158,6 +162,10 @@ struct States<S> {
     /// That of the edited network; absent while it equals the original one. Without targets, the
     /// first one is that of the edited network.
     edited: Option<S>,
+    /// That of the original network before a later stage, if it is known already.
+    ahead: Option<(usize, S)>,
+    /// Input in the edited network of the site that ended the stage of the last capture.
+    last_input: Option<Mat<f32>>,
 }
 
 /// Storage of states until the next capture.
@@ -166,6 +174,34 @@ enum Place {
     File(Shelf),
     /// They are recomputed.
     Nowhere,
+}
+
+impl Place {
+    /// Moves a matrix to a file, if matrices go there; false if the disk is full.
+    fn takes(&self, matrix: &mut Mat<f32>) -> bool {
+        match self {
+            Self::Memory | Self::Nowhere => true,
+            Self::File(shelf) => matrix.shelve(shelf).is_ok(),
+        }
+    }
+}
+
+/// A probe that knows the input of one site, and sees none.
+struct KnownInput {
+    site: SiteId,
+    input: Option<Mat<f32>>,
+}
+
+impl Probe for KnownInput {
+    fn wants(&self, _site: &SiteId) -> bool {
+        false
+    }
+
+    fn on_forward(&mut self, _site: &SiteId, _seen: Seen<'_>) {}
+
+    fn known_input(&mut self, site: &SiteId) -> Option<Mat<f32>> {
+        self.input.take_if(|_| *site == self.site)
+    }
 }
 
 /// The original and the edited network, with their states.
@@ -185,6 +221,9 @@ pub struct Lockstep<'a, N: Network> {
     edited: Vec<usize>,
     /// States of this member's batches before the stage with this index.
     cache: Option<(usize, Vec<States<N::State>>)>,
+    /// The site of the last capture whose input is in these states, while no other slot of its
+    /// stage was edited.
+    last: Option<SiteId>,
 }
 
 impl<'a, N: Network> Lockstep<'a, N> {
@@ -201,6 +240,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
             begins_apart: false,
             edited: Vec::new(),
             cache: None,
+            last: None,
         }
     }
 
@@ -235,6 +275,17 @@ impl<'a, N: Network> Lockstep<'a, N> {
         if self.cache.as_ref().is_some_and(|(at, _)| *at > stage) {
             self.cache = None;
         }
+        if self.cache.as_ref().is_some_and(|(at, _)| *at == stage) {
+            self.last = None;
+        }
+    }
+
+    /// As [`Self::note_edit`], for an edit of a single slot: if it was captured last and ends its
+    /// stage, the slots before it need not run again.
+    pub fn note_edit_of(&mut self, site: &SiteId, stage: usize) {
+        let last = self.last.take_if(|last| last == site);
+        self.note_edit(stage);
+        self.last = last.filter(|_| self.cache.is_some());
     }
 
     /// Captures sites that read one input.
@@ -273,13 +324,27 @@ impl<'a, N: Network> Lockstep<'a, N> {
         let slots = self.slots_of(wanted);
         let has_targets = wanted.iter().any(|wanted| wanted.needs.has_targets());
         assert!(self.has_targets || !has_targets, "targets of a lockstep without");
-        let stages = stages_of(&slots);
+        let (stages, slots_inputs) = (stages_of(&slots), slots[0].shape().inp);
         let (from, mut old) = match self.cache.take() {
             Some((at, states)) if at <= stages.start => (at, Some(states.into_iter())),
             _ => (0, None),
         };
-        let mut collector = Collector::new(slots, wanted, &self.bounds);
+        let needs: Vec<Needs> = wanted.iter().map(|wanted| wanted.needs).collect();
+        let from_inputs = targets_from_inputs(&slots, &needs);
+        let differ = self.begins_apart || self.edited.iter().any(|stage| *stage < stages.end);
+        let targets = match (from_inputs, differ) {
+            (false, _) => Targets::Outputs,
+            (true, false) => Targets::Inputs,
+            (true, true) => Targets::Originals(Box::new(Originals::new(slots[0].shape().inp))),
+        };
+        let mut collector = Collector::new(slots, wanted, targets, &self.bounds);
         collector.expect_rows(self.examples);
+        // The states of a later stage follow from the input of the site that ended this one.
+        let old_last = self.last.take();
+        let last = match wanted {
+            [Wanted { site, .. }] if self.original.ends_stage(site) => Some((*site).clone()),
+            _ => None,
+        };
         let (mut kept, mut place) = (Vec::new(), None);
         let (batches, size) = (self.examples.batches(), self.team.size());
         for round in (0..batches).step_by(size) {
@@ -290,12 +355,29 @@ impl<'a, N: Network> Lockstep<'a, N> {
             if own < batches {
                 let (states, input) =
                     (old.as_mut().and_then(Iterator::next), self.examples.batch(own));
-                let mut states = self.states_before(edited, &input, states, from..stages.start)?;
-                let known = place.get_or_insert_with(|| self.place_of(&mut states.original));
+                let before = from..stages.start;
+                let mut states =
+                    self.states_before(edited, &input, states, (before, old_last.as_ref()))?;
+                let inputs = last.as_ref().map_or(0, |_| slots_inputs);
+                let known =
+                    place.get_or_insert_with(|| self.place_of(&mut states.original, inputs));
                 if !Self::keep(&states, known, &mut kept) {
                     (*known, kept) = (Place::Nowhere, Vec::new());
                 }
-                let recording = self.record(edited, &input, states, &stages, wanted)?;
+                let (recording, after) =
+                    self.record(edited, &input, states, &stages, (wanted, from_inputs))?;
+                if let Some(states) = kept.last_mut() {
+                    // What has no room in a file is computed again.
+                    let after = after.map(|mut state| {
+                        Self::put_away(&mut state, known).then_some((stages.end, state))
+                    });
+                    if let Some(after) = after {
+                        states.ahead = after;
+                    }
+                    let mut input = last.as_ref().and(recording.input.clone());
+                    let is_kept = input.iter_mut().all(|input| known.takes(input));
+                    states.last_input = input.filter(|_| is_kept);
+                }
                 let is_training = !self.holds_out || own < self.examples.training_batches();
                 rows = Some(collector.add(recording, is_training)?);
             }
@@ -307,6 +389,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
             monitor.progress(batches.min(round + size) as u64, batches as u64);
         }
         if !matches!(place, None | Some(Place::Nowhere)) {
+            self.last = last.filter(|_| kept.iter().all(|states| states.last_input.is_some()));
             self.cache = Some((stages.start, kept));
         }
         collector.finish(self.team, owns)
@@ -318,17 +401,27 @@ impl<'a, N: Network> Lockstep<'a, N> {
         edited: &N,
         input: &N::Input,
         kept: Option<States<N::State>>,
-        stages: Range<usize>,
+        (stages, last): (Range<usize>, Option<&SiteId>),
     ) -> Result<States<N::State>, CaptureError> {
         let mut states = match kept {
             Some(states) => states,
             None => {
                 let begin = |network: &N| network.begin(input).map_err(network_error);
                 let apart = self.begins_apart.then(|| begin(edited)).transpose()?;
-                States { original: begin(self.original)?, edited: apart }
+                States {
+                    original: begin(self.original)?,
+                    edited: apart,
+                    ahead: None,
+                    last_input: None,
+                }
             }
         };
-        self.advance(edited, input, &mut states, stages)?;
+        let known = states
+            .last_input
+            .take()
+            .zip(last)
+            .map(|(input, site)| KnownInput { site: site.clone(), input: Some(input) });
+        self.advance(edited, input, &mut states, (stages, known))?;
         Ok(states)
     }
 
@@ -345,15 +438,19 @@ impl<'a, N: Network> Lockstep<'a, N> {
         slots
     }
 
-    /// Bytes of the states of this member's batches, estimated from the first.
-    fn bytes_of_all(&self, first: &N::State) -> usize {
-        let (bytes, rows) = (N::state_bytes(first), self.examples.rows(self.team.rank()).max(1));
-        bytes.saturating_mul(self.examples.all_rows().div_ceil(self.team.size())) / rows
+    /// Bytes for this member's batches, from those for the first.
+    fn bytes_of_all(&self, first: usize) -> usize {
+        let rows = self.examples.rows(self.team.rank()).max(1);
+        first.saturating_mul(self.examples.all_rows().div_ceil(self.team.size())) / rows
     }
 
-    /// Storage for the states of all batches, chosen from the size of the first.
-    fn place_of(&self, first: &mut N::State) -> Place {
-        if self.bounds.keep_states(self.bytes_of_all(first)) {
+    /// Storage for the states of all batches, chosen from the size of the first, and for inputs
+    /// with so many features beside them.
+    fn place_of(&self, first: &mut N::State, inputs: usize) -> Place {
+        let rows = self.examples.rows(self.team.rank()).max(1);
+        // Of three states, as `keep_states` counts them.
+        let inputs = (size_of::<f32>() * inputs * rows).div_ceil(3);
+        if self.bounds.keep_states(self.bytes_of_all(N::state_bytes(first) + inputs)) {
             return Place::Memory;
         }
         match tempfile::tempfile_in(&self.bounds.scratch) {
@@ -368,27 +465,34 @@ impl<'a, N: Network> Lockstep<'a, N> {
             Place::Nowhere => return true,
             Place::Memory | Place::File(_) => states.clone(),
         };
-        if let Place::File(shelf) = place {
-            let both = [Some(&mut copy.original), copy.edited.as_mut()];
-            let mut all = both.into_iter().flatten().flat_map(N::state_matrices);
-            if all.any(|matrix| matrix.shelve(shelf).is_err()) {
-                return false;
-            }
+        copy.last_input = None;
+        let States { original, edited, ahead, .. } = &mut copy;
+        let ahead = ahead.as_mut().map(|(_, state)| state);
+        let all = [Some(original), edited.as_mut(), ahead];
+        let is_kept = all.into_iter().flatten().all(|state| Self::put_away(state, place));
+        if is_kept {
+            kept.push(copy);
         }
-        kept.push(copy);
-        true
+        is_kept
+    }
+
+    /// Moves a state to a file, if states go there; false if the disk is full.
+    fn put_away(state: &mut N::State, place: &Place) -> bool {
+        N::state_matrices(state).into_iter().all(|matrix| place.takes(matrix))
     }
 
     /// Records the inputs of sites in the edited network, and their outputs in the original one if
-    /// a site needs them. If the networks are equal up to these stages, one pass gives both.
+    /// a site needs them, or there as well their inputs if these are enough. If the networks are
+    /// equal up to these stages, one pass gives both. Outputs come with the state of the original
+    /// network after the stages, unless it is known already.
     fn record<'b>(
         &self,
         edited: &N,
         input: &N::Input,
         mut states: States<N::State>,
         stages: &Range<usize>,
-        wanted: &'b [Wanted<'b>],
-    ) -> Result<Recording<'b>, CaptureError> {
+        (wanted, from_inputs): (&'b [Wanted<'b>], bool),
+    ) -> Result<(Recording<'b>, Option<N::State>), CaptureError> {
         let mut state = match states.edited.take() {
             None if self.has_targets && self.edited.iter().any(|stage| stages.contains(stage)) => {
                 Some(states.original.clone())
@@ -402,21 +506,31 @@ impl<'a, N: Network> Lockstep<'a, N> {
         if !wanted.iter().any(|wanted| wanted.needs.has_targets()) {
             let network = if self.has_targets && state.is_none() { self.original } else { edited };
             let state = state.as_mut().unwrap_or(&mut states.original);
-            return run(network, state, Recording::of_inputs(wanted));
+            return Ok((run(network, state, Recording::of_inputs(wanted))?, None));
         }
-        let recording = run(self.original, &mut states.original, Recording::new(wanted))?;
-        let Some(mut state) = state else { return Ok(recording) };
-        let inputs = run(edited, &mut state, Recording::of_inputs(wanted))?;
-        Ok(Recording { input: inputs.input, ..recording })
+        if from_inputs {
+            let own = run(self.original, &mut states.original, Recording::of_inputs(wanted))?;
+            let Some(mut state) = state else { return Ok((own, None)) };
+            let inputs = run(edited, &mut state, Recording::of_inputs(wanted))?;
+            return Ok((Recording { original_input: own.input, ..inputs }, None));
+        }
+        let to_the_end = states.ahead.is_none();
+        let recording = Recording { to_the_end, ..Recording::new(wanted) };
+        let mut recording = run(self.original, &mut states.original, recording)?;
+        if let Some(mut state) = state {
+            recording.input = run(edited, &mut state, Recording::of_inputs(wanted))?.input;
+        }
+        Ok((recording, to_the_end.then_some(states.original)))
     }
 
-    /// Advances states through stages; those shared by both networks run once.
+    /// Advances states through stages; those shared by both networks run once. The input of the
+    /// site that ends the first stage of the edited network may be known.
     fn advance(
         &self,
         edited: &N,
         input: &N::Input,
         states: &mut States<N::State>,
-        stages: Range<usize>,
+        (stages, known): (Range<usize>, Option<KnownInput>),
     ) -> Result<(), CaptureError> {
         let first_edit = self.edited.iter().copied().min().unwrap_or(usize::MAX);
         let shared = if states.edited.is_some() {
@@ -427,14 +541,30 @@ impl<'a, N: Network> Lockstep<'a, N> {
         let run = |network: &N, state: &mut N::State, stages: Range<usize>| {
             network.run_stages(state, input, stages, &mut NoProbe).map_err(network_error)
         };
+        let run_edited = |state: &mut N::State, mut stages: Range<usize>| {
+            if let (Some(mut known), false) = (known, stages.is_empty()) {
+                let first = stages.start..stages.start + 1;
+                let done = edited.run_stages(state, input, first, &mut known);
+                done.map_err(network_error)?;
+                stages.start += 1;
+            }
+            run(edited, state, stages)
+        };
         if !self.has_targets {
-            return run(edited, &mut states.original, stages);
+            return run_edited(&mut states.original, stages);
         }
-        run(self.original, &mut states.original, stages.start..shared)?;
+        let run_original = |states: &mut States<N::State>, mut stages: Range<usize>| {
+            let is_on_the_way = |at: usize| stages.start < at && at <= stages.end;
+            if let Some((at, state)) = states.ahead.take_if(|(at, _)| is_on_the_way(*at)) {
+                (states.original, stages.start) = (state, at);
+            }
+            run(self.original, &mut states.original, stages)
+        };
+        run_original(states, stages.start..shared)?;
         if shared < stages.end {
             let state = states.edited.get_or_insert_with(|| states.original.clone());
-            run(edited, state, shared..stages.end)?;
-            run(self.original, &mut states.original, shared..stages.end)?;
+            run_edited(state, shared..stages.end)?;
+            run_original(states, shared..stages.end)?;
         }
         Ok(())
     }
@@ -448,6 +578,18 @@ fn stages_of(slots: &[&LinearSlot]) -> Range<usize> {
     stages().min().unwrap_or(0)..stages().max().map_or(0, |last| last + 1)
 }
 
+/// Whether the targets of sites that read one input follow from sums over it in both networks for
+/// less work than from outputs: where those with targets have more outputs together than inputs,
+/// and no site needs samples.
+#[must_use]
+pub fn targets_from_inputs(slots: &[&LinearSlot], needs: &[Needs]) -> bool {
+    let with_targets = || slots.iter().zip(needs).filter(|(_, needs)| **needs == Needs::Stats);
+    let outputs: usize = with_targets().map(|(slot, _)| slot.shape().out).sum();
+    let are_linear = with_targets().all(|(slot, _)| matches!(slot.op(), Op::Linear(_)));
+    let inputs = slots.first().map_or(0, |slot| slot.shape().inp);
+    !needs.contains(&Needs::Samples) && are_linear && outputs > inputs
+}
+
 fn network_error(error: impl Error + Send + Sync + 'static) -> CaptureError {
     CaptureError::Network(Box::new(error))
 }
@@ -458,15 +600,20 @@ struct Recording<'a> {
     input: Option<Mat<f32>>,
     /// Empty without outputs.
     outputs: Vec<Option<Mat<f32>>>,
+    /// The same input in the original network, where outputs are not needed.
+    original_input: Option<Mat<f32>>,
+    /// Whether the pass goes on when everything is recorded.
+    to_the_end: bool,
 }
 
 impl<'a> Recording<'a> {
     fn new(wanted: &'a [Wanted<'a>]) -> Self {
-        Self { wanted, input: None, outputs: vec![None; wanted.len()] }
+        Self { outputs: vec![None; wanted.len()], ..Self::of_inputs(wanted) }
     }
 
     fn of_inputs(wanted: &'a [Wanted<'a>]) -> Self {
-        Self { wanted, input: None, outputs: Vec::new() }
+        let (input, outputs) = (None, Vec::new());
+        Self { wanted, input, outputs, original_input: None, to_the_end: false }
     }
 }
 
@@ -492,7 +639,7 @@ impl Probe for Recording<'_> {
     }
 
     fn satisfied(&self) -> bool {
-        self.input.is_some() && self.outputs.iter().all(Option::is_some)
+        !self.to_the_end && self.input.is_some() && self.outputs.iter().all(Option::is_some)
     }
 }
 
@@ -507,226 +654,6 @@ fn append(all: &mut Option<Mat<f32>>, rows: MatRef<'_, f32>) {
             Mat::from_vec(count, cols, numbers)
         }
     });
-}
-
-/// Collects the data of sites that read one input.
-struct Collector<'a> {
-    sites: Vec<SiteCollector<'a>>,
-    bounds: Bounds,
-    /// Training and validation sums over the inputs, if a site needs sums.
-    sums: Option<[InputSums; 2]>,
-    /// The inputs, if a site needs samples.
-    inputs: Option<RowWriter>,
-    /// Rows of all batches before the first stage, and those of the first batch.
-    rows: [usize; 2],
-    train_rows: usize,
-    workspace: Workspace<f32>,
-}
-
-/// Collects the data of one site.
-struct SiteCollector<'a> {
-    slot: &'a LinearSlot,
-    needs: Needs,
-    /// Training and validation sums over the targets.
-    sums: Option<[TargetSums; 2]>,
-    /// The same over products of the inputs with the weight.
-    outputs: Option<[InputSums; 2]>,
-    targets: Option<RowWriter>,
-}
-
-impl<'a> Collector<'a> {
-    fn new(slots: Vec<&'a LinearSlot>, wanted: &[Wanted<'_>], bounds: &Bounds) -> Self {
-        let site = |(slot, wanted): (&'a LinearSlot, &Wanted<'_>)| {
-            let empty = || TargetSums::new(slot.shape().out, slot.shape().inp);
-            let sums = (wanted.needs == Needs::Stats).then(|| [empty(), empty()]);
-            let empty = || InputSums::new(slot.shape().out);
-            let outputs = (wanted.needs == Needs::Outputs).then(|| [empty(), empty()]);
-            SiteCollector { slot, needs: wanted.needs, sums, outputs, targets: None }
-        };
-        let empty = || InputSums::new(slots[0].shape().inp);
-        let of_inputs = |wanted: &Wanted<'_>| matches!(wanted.needs, Needs::Inputs | Needs::Stats);
-        let has_sums = wanted.iter().any(of_inputs);
-        let sums = has_sums.then(|| [empty(), empty()]);
-        let sites = slots.into_iter().zip(wanted).map(site).collect();
-        Self {
-            sites,
-            bounds: bounds.clone(),
-            sums,
-            inputs: None,
-            rows: [0; 2],
-            train_rows: 0,
-            workspace: Workspace::default(),
-        }
-    }
-
-    /// Sets the expected numbers of rows.
-    fn expect_rows<I>(&mut self, examples: &dyn Examples<I>) {
-        self.rows = [examples.all_rows(), examples.rows(0).max(1)];
-    }
-
-    /// Adds a batch to the sums; returns its rows.
-    fn add(
-        &mut self,
-        recording: Recording<'_>,
-        is_training: bool,
-    ) -> Result<BatchRows, CaptureError> {
-        let Some(x) = recording.input else {
-            unreachable!("the stages ran without passing their sites")
-        };
-        check_finite("the input", self.sites[0].slot.id(), &x)?;
-        let part = usize::from(!is_training);
-        if let Some(sums) = &mut self.sums {
-            sums[part].add(x.view());
-        }
-        for site in &mut self.sites {
-            if let Some(outputs) = &mut site.outputs {
-                let mut y = Mat::zeros(x.rows(), site.slot.shape().out);
-                site.slot.op().map().forward(x.view(), y.view_mut(), None, &mut self.workspace);
-                check_finite("the output", site.slot.id(), &y)?;
-                outputs[part].add(y.view());
-            }
-        }
-        let mut targets = Vec::new();
-        // Without targets there are no outputs of the original network.
-        for (site, y) in self.sites.iter_mut().zip(recording.outputs) {
-            let Some(mut y) = y else { unreachable!("the stages ran without passing their sites") };
-            check_finite("the target", site.slot.id(), &y)?;
-            if let Some(bias) = site.slot.bias() {
-                for i in 0..y.rows() {
-                    y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y -= b);
-                }
-            }
-            if let Some(sums) = &mut site.sums {
-                sums[part].add(x.view(), y.view());
-            }
-            if site.needs == Needs::Samples {
-                targets.push(y);
-            }
-        }
-        Ok(BatchRows { x, targets })
-    }
-
-    /// Keeps the rows of the next batch, held by one member of the team, if a site needs samples.
-    fn keep_samples(
-        &mut self,
-        own: Option<BatchRows>,
-        (team, from): (&dyn Team, usize),
-        owns: &dyn Fn(usize, usize) -> bool,
-        is_training: bool,
-    ) -> Result<(), CaptureError> {
-        let outputs = self.sites.iter().filter(|site| site.needs == Needs::Samples);
-        let outputs: Vec<usize> = outputs.map(|site| site.slot.shape().out).collect();
-        if outputs.is_empty() {
-            return Ok(());
-        }
-        let rows = BatchRows::shared(own, (team, from), self.sites[0].slot.shape().inp, &outputs)?;
-        let sites = self.sites.iter().enumerate();
-        let mut sampled = sites.filter(|(_, site)| site.needs == Needs::Samples);
-        if !sampled.any(|(index, _)| owns(team.rank(), index)) {
-            return Ok(());
-        }
-        self.open_samples(rows.x.rows())?;
-        if let Some(inputs) = &mut self.inputs {
-            inputs.push(rows.x.view()).map_err(samples_error)?;
-        }
-        let targets = self.sites.iter_mut().filter_map(|site| site.targets.as_mut());
-        for (targets, y) in targets.zip(&rows.targets) {
-            targets.push(y.view()).map_err(samples_error)?;
-        }
-        if is_training {
-            self.train_rows += rows.x.rows();
-        }
-        Ok(())
-    }
-
-    /// Opens the samples with the first batch, which determines the number of rows of a slot.
-    fn open_samples(&mut self, first: usize) -> Result<(), CaptureError> {
-        let with_samples = || self.sites.iter().filter(|site| site.needs == Needs::Samples);
-        let count = with_samples().count();
-        if self.inputs.is_some() || count == 0 {
-            return Ok(());
-        }
-        let Bounds { sample_bytes, scratch, .. } = &self.bounds;
-        let [all, of_first] = self.rows;
-        let expected = (first * all).div_ceil(of_first);
-        let open = |cols: usize| {
-            RowWriter::new(cols, expected, sample_bytes / (1 + count), scratch)
-                .map_err(|source| CaptureError::Io { path: scratch.clone(), source })
-        };
-        self.inputs = Some(open(self.sites[0].slot.shape().inp)?);
-        for site in self.sites.iter_mut().filter(|site| site.needs == Needs::Samples) {
-            site.targets = Some(open(site.slot.shape().out)?);
-        }
-        Ok(())
-    }
-
-    /// Data of each site, on the members that own it.
-    fn finish(
-        self,
-        team: &dyn Team,
-        owns: &dyn Fn(usize, usize) -> bool,
-    ) -> Result<Vec<Option<SiteCapture>>, CaptureError> {
-        let inputs = match self.sums {
-            Some(sums) => {
-                let any = |member: usize| (0..self.sites.len()).any(|site| owns(member, site));
-                let whole = merged(sums, team, &any)?;
-                whole.map(|sums| sums.map(|sums| Arc::new(sums.finish())))
-            }
-            None => None,
-        };
-        let x = self.inputs.map(RowWriter::finish).transpose().map_err(samples_error)?;
-        let common = Common { inputs, x, train: self.train_rows };
-        let sites = self.sites.into_iter().enumerate();
-        sites.map(|(index, site)| site.finish(team, &|m| owns(m, index), &common)).collect()
-    }
-}
-
-/// Data shared by sites with one input: sums over it, or its samples.
-struct Common {
-    inputs: Option<[Arc<InputStats>; 2]>,
-    x: Option<Rows>,
-    /// Training samples.
-    train: usize,
-}
-
-impl SiteCollector<'_> {
-    /// Data of the site, on the members that own it.
-    fn finish(
-        self,
-        team: &dyn Team,
-        owns: &dyn Fn(usize) -> bool,
-        common: &Common,
-    ) -> Result<Option<SiteCapture>, CaptureError> {
-        let Self { slot, sums, outputs, targets, .. } = self;
-        let evidence = match (outputs, sums, targets) {
-            (Some(outputs), ..) => merged(outputs, team, owns)?.map(|outputs| {
-                let [train, validation] = outputs.map(InputSums::finish);
-                Evidence::Outputs { train, validation }
-            }),
-            (None, Some(sums), _) => {
-                let both = merged(sums, team, owns)?.zip(common.inputs.clone());
-                both.map(|([first, second], [train, validation])| Evidence::Stats {
-                    train: first.finish(train),
-                    validation: second.finish(validation),
-                })
-            }
-            (None, None, Some(targets)) => {
-                let y = targets.finish().map_err(samples_error)?;
-                let samples = |x: &Rows| Samples { x: x.clone(), y, train: common.train };
-                common.x.as_ref().map(samples).map(Evidence::Samples)
-            }
-            (None, None, None) => common
-                .inputs
-                .clone()
-                .map(|[train, validation]| Evidence::Inputs { train, validation }),
-        };
-        let (site, shape) = (slot.id().clone(), slot.shape());
-        match (owns(team.rank()), evidence) {
-            (false, _) => Ok(None),
-            (true, Some(evidence)) => Ok(Some(SiteCapture { site, shape, evidence })),
-            (true, None) => unreachable!("a site has sums or samples after the first batch"),
-        }
-    }
 }
 
 fn check_finite(what: &'static str, site: &SiteId, mat: &Mat<f32>) -> Result<(), CaptureError> {

@@ -1,6 +1,6 @@
 //! Networks: slots, and running ranges of stages with a probe.
 
-use crate::{LinearSlot, OutputLoss, Probe, Sites};
+use crate::{LinearSlot, OutputLoss, Probe, SiteId, Sites};
 use linwright_tensor::Mat;
 use std::error::Error;
 use std::ops::Range;
@@ -45,6 +45,13 @@ pub trait Network: Sites + Clone + Send + Sync {
         stages: Range<usize>,
         probe: &mut dyn Probe,
     ) -> Result<(), Self::Error>;
+
+    /// Whether the state after a stage follows from the state before it and the input of this slot
+    /// alone, and [`Self::run_stages`] uses that input where the probe knows it
+    /// ([`Probe::known_input`]).
+    fn ends_stage(&self, _site: &SiteId) -> bool {
+        false
+    }
 
     /// Bytes of a state in memory.
     fn state_bytes(state: &Self::State) -> usize;

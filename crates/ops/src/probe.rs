@@ -1,7 +1,7 @@
 //! Probes: the interface for capturing activations and gradients.
 
 use crate::SiteId;
-use linwright_tensor::MatRef;
+use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
 /// Receives inputs and outputs of the slots of a network, and gradients of the outputs.
@@ -25,6 +25,13 @@ pub trait Probe {
     /// stage, and by some networks within one; the output of the pass is then unspecified.
     fn satisfied(&self) -> bool {
         false
+    }
+
+    /// The input of this site, if it is known: a network whose slot it is may then compute its
+    /// output alone, with no slot of the stage before it. Asked only of the last slot of a stage
+    /// ([`Network::ends_stage`](crate::Network::ends_stage)).
+    fn known_input(&mut self, _site: &SiteId) -> Option<Mat<f32>> {
+        None
     }
 
     /// Whether to show the gradient of this site in the backward pass. The pass ends below the

@@ -76,7 +76,7 @@ impl Inputs {
     }
 }
 
-fn scale_columns(a: &mut Mat<f64>, factors: &[f64]) {
+pub(crate) fn scale_columns(a: &mut Mat<f64>, factors: &[f64]) {
     for i in 0..a.rows() {
         a.row_mut(i).iter_mut().zip(factors).for_each(|(a, factor)| *a *= factor);
     }

@@ -15,12 +15,11 @@
 
 use crate::FitError;
 use crate::fit::regression::{
-    Inputs, Regression, corrected, mean_moment, multiply, numerics, subtract,
+    Inputs, Regression, corrected, mean_moment, multiply, numerics, scale_columns, subtract,
 };
 use linwright_measure::stats::SiteStats;
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::Arg;
-use linwright_tensor::linalg::eigh;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -158,8 +157,7 @@ pub(crate) fn regression(
 ) -> Result<Pulled, FitError> {
     let scale = mean_moment(train.inputs.sxx.view());
     if !is_biased {
-        let share = share_of([train, held_out], weight, ridge)?;
-        let map = drawn(train, weight, share)?;
+        let (map, share) = solved([train, held_out], weight, ridge)?;
         return Ok(Pulled { map, offset: None, share: Some(share), ridge: share * scale });
     }
     let inp = weight.cols();
@@ -167,8 +165,7 @@ pub(crate) fn regression(
     let [train, held_out] = [train, held_out].map(|stats| stats.with_constant(constant));
     let wide =
         Mat::from_fn(weight.rows(), inp + 1, |o, j| if j < inp { weight.at(o, j) } else { 0.0 });
-    let share = share_of([&train, &held_out], &wide, ridge)?;
-    let whole = drawn(&train, &wide, share)?;
+    let (whole, share) = solved([&train, &held_out], &wide, ridge)?;
     let offset = (0..weight.rows()).map(|o| constant * whole.at(o, inp)).collect();
     let map = whole.view().columns(0, inp).to_mat();
     Ok(Pulled { map, offset: Some(offset), share: Some(share), ridge: share * scale })
@@ -180,16 +177,47 @@ fn constant_of(stats: &SiteStats) -> f64 {
     (mean_moment(stats.inputs.sxx.view()) / stats.inputs.count.max(1) as f64).sqrt()
 }
 
-fn share_of(
+/// T, and the share of its ridge.
+fn solved(
     [train, held_out]: [&SiteStats; 2],
     weight: &Mat<f64>,
     ridge: Ridge,
-) -> Result<f64, FitError> {
+) -> Result<(Mat<f64>, f64), FitError> {
     match ridge {
-        Ridge::Share(share) => Ok(share),
+        Ridge::Share(share) => Ok((drawn(train, weight, share)?, share)),
         Ridge::Auto if held_out.inputs.count == 0 => Err(nothing_held_out()),
-        Ridge::Auto => Ok(HeldOut::of([train, held_out], weight)?.best()),
+        Ridge::Auto => chosen([train, held_out], weight),
     }
+}
+
+/// T and the share of its ridge, the one with the least error on held-out samples.
+fn chosen(
+    [train, held_out]: [&SiteStats; 2],
+    weight: &Mat<f64>,
+) -> Result<(Mat<f64>, f64), FitError> {
+    let eigen = train.inputs.eigen().map_err(numerics("eigenvalues of the Gram matrix"))?;
+    let vectors = eigen.vectors.view();
+    let turned = |a: &Mat<f64>| multiply(a.view().into(), vectors.into());
+    let second = {
+        let half = turned(&held_out.inputs.sxx);
+        multiply(Arg::Transposed(vectors), half.view().into())
+    };
+    let [mut own, other] = [train, held_out].map(|stats| turned(&left(stats, weight)));
+    let mut quadratic = multiply(Arg::Transposed(own.view()), own.view().into());
+    quadratic.data_mut().iter_mut().zip(second.data()).for_each(|(a, b)| *a *= b);
+    let mut linear = vec![0.0; weight.cols()];
+    for o in 0..weight.rows() {
+        let products = own.row(o).iter().zip(other.row(o));
+        linear.iter_mut().zip(products).for_each(|(sum, (a, b))| *sum += a * b);
+    }
+    let scale = mean_moment(train.inputs.sxx.view());
+    let held_out = HeldOut { values: eigen.values.clone(), quadratic, linear, scale };
+    let share = held_out.best();
+    // `W + R Q diag(1 / (w + λ)) Qᵀ`.
+    scale_columns(&mut own, &held_out.filter(share));
+    let mut map = multiply(own.view().into(), Arg::Transposed(vectors));
+    map.data_mut().iter_mut().zip(weight.data()).for_each(|(map, own)| *map += own);
+    Ok((map, share))
 }
 
 /// The error of an automatic ridge without samples that choose it.
@@ -227,27 +255,13 @@ pub(super) struct HeldOut {
 }
 
 impl HeldOut {
-    fn of([train, held_out]: [&SiteStats; 2], weight: &Mat<f64>) -> Result<Self, FitError> {
-        let moments = train.inputs.sxx.view();
-        let eigen = eigh(moments).map_err(numerics("eigenvalues of the Gram matrix"))?;
-        let turned = |a: &Mat<f64>| multiply(a.view().into(), eigen.vectors.view().into());
-        let second = {
-            let half = turned(&held_out.inputs.sxx);
-            multiply(Arg::Transposed(eigen.vectors.view()), half.view().into())
-        };
-        let [own, other] = [train, held_out].map(|stats| turned(&left(stats, weight)));
-        let mut quadratic = multiply(Arg::Transposed(own.view()), own.view().into());
-        quadratic.data_mut().iter_mut().zip(second.data()).for_each(|(a, b)| *a *= b);
-        let mut linear = vec![0.0; weight.cols()];
-        for o in 0..weight.rows() {
-            let products = own.row(o).iter().zip(other.row(o));
-            linear.iter_mut().zip(products).for_each(|(sum, (a, b))| *sum += a * b);
-        }
-        Ok(Self { values: eigen.values, quadratic, linear, scale: mean_moment(moments) })
-    }
-
-    /// The share with the least error; of equal ones the largest.
+    /// The share with the least error; of equal ones the largest. Where there is nothing to correct,
+    /// as where the network below is the original one, the smallest: nothing but the order of the
+    /// directions depends on it then, and the samples know that best.
     pub(super) fn best(&self) -> f64 {
+        if self.linear.iter().chain(self.quadratic.data()).all(|v| *v == 0.0) {
+            return 10f64.powf(f64::from(*TRIED.start()) / 4.0);
+        }
         let (mut best, mut least) = (0.0, f64::INFINITY);
         for power in TRIED.rev() {
             let share = 10f64.powf(f64::from(power) / 4.0);
@@ -259,10 +273,15 @@ impl HeldOut {
         best
     }
 
-    fn error(&self, share: f64) -> f64 {
+    /// `1 / (w + λ)`, zero without a ridge.
+    fn filter(&self, share: f64) -> Vec<f64> {
         let ridge = share * self.scale;
         let filter = |w: &f64| if ridge > 0.0 { 1.0 / (w.max(0.0) + ridge) } else { 0.0 };
-        let filter: Vec<f64> = self.values.iter().map(filter).collect();
+        self.values.iter().map(filter).collect()
+    }
+
+    fn error(&self, share: f64) -> f64 {
+        let filter = self.filter(share);
         let term = |(i, f): (usize, &f64)| {
             let row: f64 = self.quadratic.row(i).iter().zip(&filter).map(|(q, g)| q * g).sum();
             f * (row - 2.0 * self.linear[i])

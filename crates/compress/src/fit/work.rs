@@ -49,10 +49,9 @@ pub(crate) fn spectrum(shape: Shape) -> f64 {
 /// automatic one.
 pub(crate) fn regression(ridge: Ridge, shape: Shape) -> f64 {
     let (out, inp) = sides(shape);
-    let solution = inp.powi(3) / 3.0 + 2.0 * out * inp * inp;
     match ridge {
-        Ridge::Share(_) => solution,
-        Ridge::Auto => solution + eigen(inp) + 2.0 * inp.powi(3) + 5.0 * out * inp * inp,
+        Ridge::Share(_) => inp.powi(3) / 3.0 + 2.0 * out * inp * inp,
+        Ridge::Auto => eigen(inp) + 2.0 * inp.powi(3) + 6.0 * out * inp * inp,
     }
 }
 

@@ -112,7 +112,7 @@ impl Method for LowRankMethod {
         let own =
             if problem.biased() { Cow::Owned(whole.centred()) } else { Cow::Borrowed(&*whole) };
         let projection =
-            Projection::new(&target.pulled.map, &Second::Sums(&target.stats.inputs.sxx))?;
+            Projection::new(&target.pulled.map, &Second::Sums(&target.inputs.sxx))?;
         let mut errors = projection.errors(&own.inputs.sxx, &own.syx, own.syy);
         // As in reports: over the power of the target with its mean.
         errors.iter_mut().for_each(|error| *error = super::relative(*error, whole.syy));
@@ -131,7 +131,7 @@ impl Method for LowRankMethod {
                 }
                 factors::check_samples(1, factors::inputs(problem)?.count, 0.0)?;
                 let target = problem.target(self.ridge)?;
-                let second = Second::Sums(&target.stats.inputs.sxx);
+                let second = Second::Sums(&target.inputs.sxx);
                 let (u, v) = Projection::new(&target.pulled.map, &second)?.factors(rank);
                 let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
                 problem.closed(op, &dense(&u, &v), &target.pulled)

@@ -159,8 +159,8 @@ impl FitProblem<'_> {
 #[derive(Clone, Debug)]
 pub struct FitTarget {
     /// Sums over the inputs, centred in a slot with a bias, with a ridge on the diagonal of their
-    /// products, and with `T x` as targets: so the weight counts where samples say little.
-    pub stats: SiteStats,
+    /// products: so the weight counts where samples say little.
+    pub inputs: Arc<InputStats>,
     /// The regression; T is the weight itself if there are sums over inputs alone.
     pub pulled: Pulled,
 }
@@ -169,7 +169,13 @@ impl FitTarget {
     fn new(inputs: &InputStats, pulled: Pulled) -> Self {
         let mut own = if pulled.offset.is_some() { inputs.centred() } else { inputs.clone() };
         (0..own.features()).for_each(|i| *own.sxx.at_mut(i, i) += pulled.ridge);
-        Self { stats: SiteStats::of_map(&Arc::new(own), pulled.map.view()), pulled }
+        Self { inputs: Arc::new(own), pulled }
+    }
+
+    /// The sums with `T x` as targets.
+    #[must_use]
+    pub fn stats(&self) -> SiteStats {
+        SiteStats::of_map(&self.inputs, self.pulled.map.view())
     }
 }
 

@@ -70,11 +70,16 @@ impl Quality {
     }
 }
 
-/// Training and validation sums, the former twice if no samples were held out, and whether some
-/// were.
-fn held_out<S>([train, validation]: [&S; 2], count: impl Fn(&S) -> u64) -> ([&S; 2], bool) {
+/// Qualities of training and validation sums, the former twice if no samples were held out, and
+/// whether some were.
+fn held_out<S>(
+    [train, validation]: [&S; 2],
+    count: impl Fn(&S) -> u64,
+    of: impl Fn(&S) -> Quality,
+) -> ([Quality; 2], bool) {
     let any = count(validation) > 0;
-    ([train, if any { validation } else { train }], any)
+    let of_train = of(train);
+    ([of_train, if any { of(validation) } else { of_train }], any)
 }
 
 impl FitProblem<'_> {
@@ -87,19 +92,20 @@ impl FitProblem<'_> {
         let (qualities, held, shift) = match self.evidence {
             Some(Evidence::Stats { train, validation }) => {
                 let shift = shift.values(|| train.mean_residual(a));
-                let of = |stats| Quality::of_targets(stats, a, shift.as_deref());
-                let (both, held) = held_out([train, validation], |s| s.inputs.count);
-                (both.map(of), held, shift)
+                let of = |stats: &SiteStats| Quality::of_targets(stats, a, shift.as_deref());
+                let (both, held) = held_out([train, validation], |s| s.inputs.count, of);
+                (both, held, shift)
             }
             Some(Evidence::Inputs { train, validation }) => {
                 let weight: Mat<f64> = self.original.to_dense()?.cast();
                 let away = Mat::from_fn(a.rows(), a.cols(), |i, j| weight.at(i, j) - a.at(i, j));
                 let shift = shift.values(|| train.mean_of(away.view()));
-                let of = |inputs| {
+                let of = |inputs: &InputStats| {
                     Quality::of_outputs(inputs, weight.view(), away.view(), shift.as_deref())
                 };
-                let (both, held) = held_out([&**train, &**validation], |inputs| inputs.count);
-                (both.map(of), held, shift)
+                let sums = [&**train, &**validation];
+                let (both, held) = held_out(sums, |inputs| inputs.count, of);
+                (both, held, shift)
             }
             other => return Err(missing("sums", other)),
         };
@@ -126,8 +132,8 @@ impl FitReport {
             let error = Quality::error_of(sums, away.view(), shift.as_deref());
             Quality { error, power }
         };
-        let (both, held) = held_out(sums, |sums| sums.count);
-        (Self::of(both.map(of), out, held), shift)
+        let (both, held) = held_out(sums, |sums| sums.count, of);
+        (Self::of(both, out, held), shift)
     }
 
     /// Report of a matrix with this number of rows; `held` says whether the second quality is of

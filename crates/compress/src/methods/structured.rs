@@ -127,10 +127,11 @@ impl Method for StructuredMethod {
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
         let target = problem.target(self.ridge)?;
+        let stats = target.stats();
         let moments = Target::Moments {
-            second: target.stats.inputs.sxx.view(),
-            cross: target.stats.syx.view(),
-            power: target.stats.syy,
+            second: stats.inputs.sxx.view(),
+            cross: stats.syx.view(),
+            power: stats.syy,
         };
         let Self { starts, iterations, .. } = *self;
         let options = FitOptions { starts, iterations, key: problem.key, ..FitOptions::default() };

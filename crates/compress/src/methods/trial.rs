@@ -62,7 +62,7 @@ impl Trial {
         let half = multiply(wide.view().into(), inputs.sxx.view().into());
         let sxx = multiply(half.view().into(), Arg::Transposed(wide.view()));
         let (sx, absolute) = (times(&self.weight, &inputs.sx), vec![0.0; wide.rows()]);
-        let outputs = InputStats { sxx, sx, absolute, count: inputs.count };
+        let outputs = InputStats::new(sxx, sx, absolute, inputs.count);
         let of_inputs =
             Evidence::Inputs { train: Arc::clone(inputs), validation: Arc::clone(inputs) };
         [of_inputs, Evidence::Outputs { train: outputs.clone(), validation: outputs }]

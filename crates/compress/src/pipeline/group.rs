@@ -51,6 +51,7 @@ impl<'a> GroupJob<'a> {
         let mut chain = Fingerprint::of(&[
             ("version", &env!("CARGO_PKG_VERSION")),
             ("biases", &"fitted along"),
+            ("targets", &"of inputs where these are fewer"),
             ("fitted to", &context.fit_to.name()),
             ("model", &context.model_hash),
             ("examples", &examples),

@@ -229,7 +229,7 @@ impl Width {
     ) -> Result<Fit, FitError> {
         let problem = branch.problem(original, evidence, ridge);
         let target = problem.target(self.ridge)?;
-        let gram = target.stats.inputs.sxx.view();
+        let gram = target.inputs.sxx.view();
         let weight = eliminate(&target.pulled.map, gram, branch.group_size(), count)?;
         let op = Op::Linear(Box::new(Dense::new(weight.cast())));
         problem.closed(op, &weight, &target.pulled)

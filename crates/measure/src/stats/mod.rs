@@ -1,8 +1,10 @@
 //! Second moments of inputs and targets of a site.
 
+mod decomposed;
 mod stored;
 mod sums;
 
+use decomposed::Decomposed;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::{Mat, MatRef};
 use std::sync::Arc;
@@ -23,6 +25,8 @@ pub struct InputStats {
     pub absolute: Vec<f64>,
     /// Number of samples.
     pub count: u64,
+    /// What sites that share these sums compute from them once.
+    decomposed: Decomposed,
 }
 
 /// Sums over samples of inputs `x` (inp) and targets `y` (out) of a site, in double precision.
@@ -40,6 +44,12 @@ pub struct SiteStats {
 }
 
 impl InputStats {
+    /// Sums over so many samples: Σ x xᵀ (inp, inp), Σ x and Σ |x|.
+    #[must_use]
+    pub fn new(sxx: Mat<f64>, sx: Vec<f64>, absolute: Vec<f64>, count: u64) -> Self {
+        Self { sxx, sx, absolute, count, decomposed: Decomposed::default() }
+    }
+
     /// Number of features.
     #[must_use]
     pub fn features(&self) -> usize {
@@ -95,6 +105,7 @@ impl InputStats {
     /// Centred sums of the same samples. Sums of |x| are unchanged.
     #[must_use]
     pub fn centred(&self) -> Self {
+        // A copy has no decomposition yet.
         let mut out = self.clone();
         for (i, xi) in self.sx.iter().enumerate() {
             let row = out.sxx.row_mut(i).iter_mut().zip(&self.sx);
@@ -136,6 +147,21 @@ impl SiteStats {
         Self { inputs: Arc::clone(inputs), syx, syy: syy.max(0.0), sy }
     }
 
+    /// Sums over the same inputs with the products of a weight (out, features) and the targets in
+    /// place of the targets; `targets` are the sums over these as inputs.
+    ///
+    /// # Panics
+    /// If the numbers of features differ.
+    #[must_use]
+    #[track_caller]
+    pub fn mapped(&self, targets: &InputStats, weight: MatRef<'_, f64>) -> Self {
+        let mut syx = Mat::zeros(weight.rows(), self.inputs.features());
+        product(1.0, weight.into(), self.syx.view().into(), syx.view_mut(), Write::Set);
+        let syy = targets.power_of(weight) * targets.samples();
+        let sy = (0..weight.rows()).map(|o| dot(weight.row(o), &self.sy)).collect();
+        Self { inputs: Arc::clone(&self.inputs), syx, syy, sy }
+    }
+
     /// The sums of the same samples with some of their features.
     ///
     /// # Panics
@@ -143,14 +169,14 @@ impl SiteStats {
     #[must_use]
     #[track_caller]
     pub fn with_columns(&self, columns: &[usize]) -> Self {
-        let InputStats { sxx, sx, absolute, count } = &*self.inputs;
+        let InputStats { sxx, sx, absolute, count, .. } = &*self.inputs;
         let n = columns.len();
-        let inputs = InputStats {
-            sxx: Mat::from_fn(n, n, |i, j| sxx.at(columns[i], columns[j])),
-            sx: columns.iter().map(|column| sx[*column]).collect(),
-            absolute: columns.iter().map(|column| absolute[*column]).collect(),
-            count: *count,
-        };
+        let inputs = InputStats::new(
+            Mat::from_fn(n, n, |i, j| sxx.at(columns[i], columns[j])),
+            columns.iter().map(|column| sx[*column]).collect(),
+            columns.iter().map(|column| absolute[*column]).collect(),
+            *count,
+        );
         let syx = Mat::from_fn(self.sy.len(), n, |o, j| self.syx.at(o, columns[j]));
         Self { inputs: Arc::new(inputs), syx, syy: self.syy, sy: self.sy.clone() }
     }
@@ -169,34 +195,21 @@ impl SiteStats {
         product(1.0, self.syx.view().into(), basis.into(), syx.view_mut(), Write::Set);
         let along = |j: usize| (0..inp).map(|i| basis.at(i, j) * sx[i]).sum();
         let sx = (0..n).map(along).collect();
-        let inputs = InputStats { sxx: second, sx, absolute: vec![0.0; n], count: *count };
+        let inputs = InputStats::new(second, sx, vec![0.0; n], *count);
         Self { inputs: Arc::new(inputs), syx, syy: self.syy, sy: self.sy.clone() }
     }
 
     /// The sums of the same samples with one more feature, the same number in all of them.
     #[must_use]
     pub fn with_constant(&self, constant: f64) -> Self {
-        let InputStats { sxx, sx, absolute, count } = &*self.inputs;
-        let (inp, out, n) = (sx.len(), self.sy.len(), *count as f64);
-        let second = |i: usize, j: usize| match (i < inp, j < inp) {
-            (true, true) => sxx.at(i, j),
-            (true, false) => constant * sx[i],
-            (false, true) => constant * sx[j],
-            (false, false) => constant * constant * n,
-        };
+        let (inp, out) = (self.inputs.features(), self.sy.len());
         let cross = |o: usize, j: usize| match j < inp {
             true => self.syx.at(o, j),
             false => constant * self.sy[o],
         };
-        let more = |values: &[f64], last: f64| values.iter().copied().chain([last]).collect();
-        let inputs = InputStats {
-            sxx: Mat::from_fn(inp + 1, inp + 1, second),
-            sx: more(sx, constant * n),
-            absolute: more(absolute, constant.abs() * n),
-            count: *count,
-        };
         let syx = Mat::from_fn(out, inp + 1, cross);
-        Self { inputs: Arc::new(inputs), syx, syy: self.syy, sy: self.sy.clone() }
+        let inputs = self.inputs.with_constant(constant);
+        Self { inputs, syx, syy: self.syy, sy: self.sy.clone() }
     }
 
     /// Mean over samples of `|y - A x|²`, for a dense matrix A (out, inp).

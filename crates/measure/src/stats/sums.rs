@@ -162,7 +162,7 @@ impl InputSums {
             }
         }
         let (sx, absolute) = (self.first.finish_row(), self.absolute.finish_row());
-        InputStats { sxx, sx, absolute, count: self.count }
+        InputStats::new(sxx, sx, absolute, self.count)
     }
 }
 

@@ -68,6 +68,10 @@ impl Pass<'_> {
         tape: &mut BranchTape,
     ) -> Result<(), ModelError> {
         tape.ops.resize_with(branch.inputs.len() + 1, Tape::default);
+        if let Some(inner) = self.lens.known_input(&branch.output) {
+            self.linear(&branch.output, inner.view(), y, &mut tape.ops[branch.inputs.len()]);
+            return self.check(&branch.output, y);
+        }
         let AttentionConfig::Heads(heads) = self.config.layers[self.index].attention else {
             self.linear(&branch.output, x, y, &mut tape.ops[0]);
             return self.check(&branch.output, y);

@@ -155,6 +155,12 @@ impl Network for Transformer {
         self.run_stream(stream, batch, stages, probe, None)
     }
 
+    fn ends_stage(&self, site: &SiteId) -> bool {
+        let layers = self.weights.layers.iter();
+        let mut branches = layers.flat_map(|layer| [&layer.attention, &layer.mlp]).flatten();
+        branches.any(|branch| branch.output.id() == site)
+    }
+
     fn state_bytes(Stream { rows, beside }: &Stream) -> usize {
         4 * (rows.data().len() + beside.as_ref().map_or(0, |rows| rows.data().len()))
     }

@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use linwright_ops::{ExampleRows, LinearSlot, Probe, Seen, SeenGradient};
-use linwright_tensor::MatRef;
+use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
 /// A probe, with the rows of the batch that it observes.
@@ -62,6 +62,11 @@ impl<'a> Lens<'a> {
             self.probe.on_forward(slot.id(), Seen { x, y, examples: &self.examples });
         }
         shows
+    }
+
+    /// The input of the last slot of a branch, if the probe knows it.
+    pub(super) fn known_input(&mut self, slot: &LinearSlot) -> Option<Mat<f32>> {
+        self.probe.known_input(slot.id())
     }
 
     /// Shows all rows of a slot.

@@ -26,6 +26,10 @@ impl Pass<'_> {
     ) -> Result<(), ModelError> {
         let count = branch.inputs.len();
         tape.ops.resize_with(count + 1, Tape::default);
+        if let Some(inner) = self.lens.known_input(&branch.output) {
+            self.linear(&branch.output, inner.view(), y, &mut tape.ops[count]);
+            return self.check(&branch.output, y);
+        }
         if branch.inputs.is_empty() {
             self.linear(&branch.output, x, y, &mut tape.ops[0]);
             return self.check(&branch.output, y);
