@@ -128,7 +128,7 @@ impl Passes {
     /// Seconds of the passes of all captures, as [`linwright_measure::capture::Lockstep`] does
     /// them: each continues from the stage of the one before if its states were kept. The first
     /// capture at a stage needs little more than its norm of the edited network, others run it to
-    /// their input, from which the last one goes on; the original network runs through a stage
+    /// their input, where the last one resumes; the original network runs through a stage
     /// where its outputs are targets, and otherwise once on the way.
     pub(crate) fn seconds_of(
         &self,

@@ -4,8 +4,8 @@
 //! and run once. States between stages are kept from one capture to the next, in memory within a
 //! bound or else in an unnamed file, so that captures at rising stages cost one pass in all. A
 //! capture that runs the original network through whole stages keeps its states after them as well,
-//! and where several sites read an input their targets follow from sums over it ([`originals`]). The
-//! results do not depend on the bound.
+//! and where several sites read an input their targets follow from sums over it ([`originals`]).
+//! The results do not depend on the bound.
 //!
 //! Each member of a [`Team`] runs a part of the batches. Sums are exact, and samples are put in the
 //! order of batches, so that the results do not depend on the team either.
@@ -445,7 +445,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
     }
 
     /// Storage for the states of all batches, chosen from the size of the first, and for inputs
-    /// with so many features beside them.
+    /// of this width beside them.
     fn place_of(&self, first: &mut N::State, inputs: usize) -> Place {
         let rows = self.examples.rows(self.team.rank()).max(1);
         // Of three states, as `keep_states` counts them.
@@ -602,7 +602,7 @@ struct Recording<'a> {
     outputs: Vec<Option<Mat<f32>>>,
     /// The same input in the original network, where outputs are not needed.
     original_input: Option<Mat<f32>>,
-    /// Whether the pass goes on when everything is recorded.
+    /// Whether the pass runs to the end of its stages when everything is recorded.
     to_the_end: bool,
 }
 

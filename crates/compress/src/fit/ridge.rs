@@ -255,8 +255,8 @@ pub(super) struct HeldOut {
 }
 
 impl HeldOut {
-    /// The share with the least error; of equal ones the largest. Where there is nothing to correct,
-    /// as where the network below is the original one, the smallest: nothing but the order of the
+    /// The share with the least error; of equal ones the largest. Where there is nothing to
+    /// correct, as where the network below is the original one, the smallest: only the order of the
     /// directions depends on it then, and the samples know that best.
     pub(super) fn best(&self) -> f64 {
         if self.linear.iter().chain(self.quadratic.data()).all(|v| *v == 0.0) {

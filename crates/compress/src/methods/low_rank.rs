@@ -111,8 +111,7 @@ impl Method for LowRankMethod {
         let (target, whole) = (problem.target(self.ridge)?, problem.stats()?);
         let own =
             if problem.biased() { Cow::Owned(whole.centred()) } else { Cow::Borrowed(&*whole) };
-        let projection =
-            Projection::new(&target.pulled.map, &Second::Sums(&target.inputs.sxx))?;
+        let projection = Projection::new(&target.pulled.map, &Second::Sums(&target.inputs.sxx))?;
         let mut errors = projection.errors(&own.inputs.sxx, &own.syx, own.syy);
         // As in reports: over the power of the target with its mean.
         errors.iter_mut().for_each(|error| *error = super::relative(*error, whole.syy));

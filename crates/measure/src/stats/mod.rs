@@ -44,7 +44,7 @@ pub struct SiteStats {
 }
 
 impl InputStats {
-    /// Sums over so many samples: Σ x xᵀ (inp, inp), Σ x and Σ |x|.
+    /// Sums over `count` samples: Σ x xᵀ (inp, inp), Σ x and Σ |x|.
     #[must_use]
     pub fn new(sxx: Mat<f64>, sx: Vec<f64>, absolute: Vec<f64>, count: u64) -> Self {
         Self { sxx, sx, absolute, count, decomposed: Decomposed::default() }
