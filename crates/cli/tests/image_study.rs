@@ -80,7 +80,7 @@ fn weights() -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &bytes].concat()
 }
 
-fn workshop() -> Workshop {
+pub(crate) fn workshop() -> Workshop {
     let w = Workshop::new();
     w.write("images.yaml", RECIPE);
     w.write("net.yaml", NET);

@@ -12,6 +12,7 @@ mod cache;
 mod calibration;
 mod collapse;
 mod compare;
+mod compare_runs;
 mod compress;
 mod cut_inputs;
 mod cuts;

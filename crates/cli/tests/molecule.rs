@@ -285,7 +285,7 @@ fn reference_energies_and_the_coulomb_energy_of_torchmd_net_are_chosen() {
 }
 
 /// Water molecules of different shapes, with forces; `waters.xyz` beside a potential.
-fn waters(w: &Workshop) {
+pub(crate) fn waters(w: &Workshop) {
     potential(w);
     let mut text = String::new();
     for k in 0..12 {

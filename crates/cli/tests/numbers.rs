@@ -106,6 +106,7 @@ pub(crate) const BASES: &[(&str, &str)] = &[
 /// Texts of options that hold numbers, where `#` is one; none for texts without. An option that
 /// takes text and is not a path stands here.
 const FORMS: &[(&str, &[&str])] = &[
+    ("against", &[]),
     ("allocate", &["spectrum:align=#"]),
     ("base_model", &[]),
     ("batch_size", &["#"]),

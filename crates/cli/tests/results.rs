@@ -36,6 +36,9 @@ const MORE: &[&str] = &[
     "compress model --method=best --keep=0.5 --roles=query CALIBRATION --dry-run -o OUT",
     "compress model --method=width --keep=0.9 CALIBRATION --dry-run -o OUT",
     "compare model --keep=0.5 --methods=low_rank,slicegpt --roles=query CALIBRATION TEXT --dry-run",
+    "compare model --keep=0.5 --methods=low_rank --no-controls --roles=query --seed=0,1 CALIBRATION TEXT -o OUT",
+    "compare-net net --calibration=a-images-idx3-ubyte:examples=0-5 --images=a-images-idx3-ubyte:examples=6-9 \
+     --keep=0.5 --methods=svd --no-controls --dry-run",
     "export smaller --form=lora --base=model --rank=4 -o OUT",
     "train-lm --text=text.jsonl --architecture=hidden=8,layers=1,context=16 --vocab=280 --steps=2 --dry-run -o OUT",
     "train-lm --steps=1 --dry-run -o OUT",

@@ -1,5 +1,8 @@
 //! Results of a comparison, as plain data.
 
+use crate::fits::Fits;
+use crate::rows::{Place, line_of};
+use linwright_compress::Size;
 use linwright_evaluate::{Comparison, Metric, ParameterCounts, Sample, TaskResult};
 use linwright_run::Measured;
 use serde::{Deserialize, Serialize};
@@ -15,6 +18,9 @@ pub struct Compared<M, S> {
     pub dense: Dense<M, S>,
     /// Every method at every size, in the order of the methods.
     pub cells: Vec<Cell<M, S>>,
+    /// Differences of rows from others, item by item, where the report has runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pair>,
     /// Notes for the reader.
     pub notes: Vec<String>,
 }
@@ -50,6 +56,20 @@ pub struct ItemScores {
     pub numbers: BTreeMap<String, f64>,
 }
 
+/// Two rows on the same layers, item by item, with the means over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pair {
+    /// The row.
+    pub method: String,
+    /// The other row, or the dense model.
+    pub against: String,
+    /// Replaced layers.
+    pub layers: Vec<usize>,
+    /// Differences, in each metric that items have.
+    pub differences: Vec<Comparison>,
+}
+
 /// One method at one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,8 +80,38 @@ pub struct Cell<M, S> {
     pub is_control: bool,
     /// The share that was asked for; none of a method with one size.
     pub asked: Option<f64>,
+    /// The name of the row, if that is not the name of the method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The size of the row, if it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
+    /// Layers and seed, where the report has runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// What came of it.
     pub found: Found<M, S>,
+}
+
+impl<M, S> Cell<M, S> {
+    /// The name of its row.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.method)
+    }
+
+    /// The name of its row, at the share if it was asked for one.
+    #[must_use]
+    pub fn line(&self) -> String {
+        line_of(self.name(), self.asked)
+    }
+
+    /// The size that was asked for, as reports show it.
+    #[must_use]
+    pub fn shown_size(&self) -> String {
+        let own = || self.size.map_or_else(String::new, |size| size.to_string());
+        self.asked.map_or_else(own, |keep| keep.to_string())
+    }
 }
 
 /// What came of a method at a size.
@@ -109,6 +159,9 @@ pub struct Figures<M, S> {
     pub note: Option<String>,
     /// Whether weights are rounded, so that all parameters are kept.
     pub is_rounded: bool,
+    /// How slots were fitted, where the report has runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fits: Option<Fits>,
     /// Speed of the dense model and of this one, which alternate; none of rounded weights, which
     /// are decoded here, and in a saved result, which has no times.
     #[serde(default = "Measured::default")]
@@ -130,6 +183,12 @@ impl<M, S> Found<M, S> {
 }
 
 impl<M, S> Compared<M, S> {
+    /// Whether the report has means over runs.
+    #[must_use]
+    pub fn has_runs(&self) -> bool {
+        self.cells.iter().any(|cell| cell.place.is_some())
+    }
+
     /// The metric that ranks: the first of the first task.
     #[must_use]
     pub fn metric(&self) -> Option<&Metric> {
@@ -169,9 +228,9 @@ impl<M, S> Compared<M, S> {
             let both = self.interval(figures).zip(self.interval(best.1));
             both.is_some_and(|([a, b], [c, d])| a <= d && c <= b)
         };
-        let others = all.iter().filter(|(cell, _)| cell.method != best.0.method);
+        let others = all.iter().filter(|(cell, _)| cell.name() != best.0.name());
         let level = others.filter(|(_, figures)| is_level(figures));
-        Some(Verdict { best, level: level.map(|(cell, _)| cell.method.as_str()).collect() })
+        Some(Verdict { best, level: level.map(|(cell, _)| cell.name()).collect() })
     }
 
     /// Bytes of the weights where this share of the targeted parameters is kept.

@@ -1,8 +1,9 @@
 //! What a comparison needs to know of a kind of network.
 
-use linwright_compress::CompressError;
+use crate::rows::Asked;
 use linwright_compress::fit_to::FitTo;
 use linwright_compress::pipeline::Edited;
+use linwright_compress::{CompressError, Size};
 use linwright_evaluate::{ParameterCounts, TaskResult};
 use linwright_ops::Network;
 use linwright_run::{Monitor, StoreError};
@@ -22,6 +23,11 @@ pub trait Way: Clone + Serialize {
 
     /// Whether it rounds weights, so that all parameters are kept in fewer bytes.
     fn is_rounding(&self) -> bool;
+
+    /// Its name at a size of its own.
+    fn sized(&self, size: Size) -> String {
+        format!("{} at {size}", self.name())
+    }
 }
 
 /// Multiply-adds of a network under one or more counters, as columns of a report, and what else the
@@ -90,15 +96,14 @@ pub trait Judge {
     /// Bytes of a stored number.
     fn number_bytes(&self) -> u64;
 
-    /// The network that a candidate makes at a share, or at the nearest that it can have.
-    /// Validation examples are held out of its fits as `fit_to` says.
+    /// The network that a candidate makes at a share, or at the nearest that it can have, or at its
+    /// own size. Validation examples are held out of its fits as `fit_to` says.
     ///
     /// # Errors
     /// If it makes none.
     fn make(
         &self,
-        way: &Self::Way,
-        keep: Option<f64>,
+        asked: &Asked<Self::Way>,
         fit_to: FitTo<'static>,
         monitor: &mut dyn Monitor,
     ) -> Result<Made<Self::Network>, Self::Error>;

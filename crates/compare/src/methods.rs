@@ -2,11 +2,12 @@
 
 use crate::judge::Way;
 use crate::quantised::Rounding;
-use linwright_compress::form;
+use linwright_compress::intervention::Intervention;
 use linwright_compress::methods::How;
 use linwright_compress::methods::{
     BlockHadamardMethod, LowRankMethod, MethodSpec, RandomMethod, RotorMethod, StructuredMethod,
 };
+use linwright_compress::{Size, form};
 use linwright_ops::OpSpec;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,6 +24,9 @@ const EFFORT: (u32, u32) = (1, 20);
 const TRAINED: [&str; 3] = ["low_rank_trained", "block_hadamard_trained", "rotor"];
 /// The control without the weights.
 const RANDOM: &str = "random";
+/// Methods that are compared where they are named alone: weights that are only refitted, cuts of
+/// weights, and operators with all options of their fits.
+const NAMED: [&str; 3] = ["dense", "laser", "structured"];
 
 /// A way to a smaller network by its slots alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +37,9 @@ pub enum SlotMethod {
     /// Rounded weights.
     Rounded(Rounding),
 }
+
+/// A share, by which methods that have sizes are told from others.
+const ANY_SHARE: Size = Size::Keep(0.5);
 
 /// Options of a method by name.
 pub type Options = serde_json::Map<String, Value>;
@@ -71,6 +78,12 @@ impl SlotMethod {
         all.into_iter().flatten().collect()
     }
 
+    /// Methods that are compared where they are named alone.
+    #[must_use]
+    pub fn others() -> Vec<&'static str> {
+        NAMED.to_vec()
+    }
+
     /// The candidate with this name, with its standard options.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -84,7 +97,8 @@ impl SlotMethod {
             }
             "block_hadamard_trained" => MethodSpec::BlockHadamard(BlockHadamardMethod::default()),
             "rotor" => MethodSpec::Rotor(RotorMethod::default()),
-            _ if CLOSED.contains(&name) => {
+            "structured" => MethodSpec::Structured(StructuredMethod::new(of_kind(QUICK[0])?)),
+            _ if CLOSED.contains(&name) || NAMED.contains(&name) => {
                 serde_json::from_value(json!({ "method": name })).ok()?
             }
             _ if QUICK.contains(&name) || is_further(name) => {
@@ -108,15 +122,36 @@ impl SlotMethod {
     pub fn with_options(&self, options: Options) -> Result<Self, String> {
         let name = self.name();
         let found = match self {
-            Self::Sites(_) => {
-                let method = serde_json::from_value(options.into());
-                Self::Sites(method.map_err(|error| error.to_string())?)
-            }
+            Self::Sites(_) => Self::of_options(options)?,
             Self::Rounded(_) => return Err("has no options".to_owned()),
         };
         match found.name() == name {
             true => Ok(found),
             false => Err(format!("with these options is {}, which has its own row", found.name())),
+        }
+    }
+
+    /// The method with these options, as plans call them.
+    ///
+    /// # Errors
+    /// What is wrong with them, for a message.
+    pub fn of_options(options: Options) -> Result<Self, String> {
+        let method = serde_json::from_value(options.into());
+        method.map(Self::Sites).map_err(|error| error.to_string())
+    }
+
+    /// Checks options and a size of its own.
+    ///
+    /// # Errors
+    /// What is wrong with them, for a message.
+    pub fn check(&self, size: Option<Size>) -> Result<(), String> {
+        match (self, size) {
+            (Self::Sites(method), _) => {
+                method.check_size(size).map_err(|error| error.to_string())?;
+                method.check(size)
+            }
+            (Self::Rounded(_), None) => Ok(()),
+            (Self::Rounded(_), Some(size)) => Err(format!("has {size}, and its bytes are fixed")),
         }
     }
 
@@ -170,15 +205,24 @@ impl Way for SlotMethod {
 
     fn is_control(&self) -> bool {
         match self {
-            Self::Sites(method) => matches!(method, MethodSpec::Random(_)),
+            Self::Sites(method) => matches!(method, MethodSpec::Random(_) | MethodSpec::Dense(_)),
             Self::Rounded(_) => true,
         }
     }
 
     fn has_sizes(&self) -> bool {
         match self {
-            Self::Sites(_) => true,
+            // Zeros have no size that matters.
+            Self::Sites(MethodSpec::Laser(own)) if own.intervention == Intervention::Zero => false,
+            Self::Sites(method) => method.check_size(Some(ANY_SHARE)).is_ok(),
             Self::Rounded(rounding) => rounding.has_sizes(),
+        }
+    }
+
+    fn sized(&self, size: Size) -> String {
+        match self {
+            Self::Sites(method) => method.label(Some(size)),
+            Self::Rounded(rounding) => format!("{} at {size}", rounding.name()),
         }
     }
 
@@ -213,6 +257,26 @@ mod tests {
             assert_eq!(candidate.name(), *name);
             assert_eq!(candidate.is_control(), SlotMethod::controls().contains(name), "{name}");
         }
-        assert!(names.contains(&"kronecker") && SlotMethod::named("dense").is_none());
+        assert!(names.contains(&"kronecker") && SlotMethod::named("absent").is_none());
+    }
+
+    #[test]
+    fn what_is_compared_where_it_is_named_alone_is_in_no_list() {
+        for name in SlotMethod::others() {
+            assert!(!SlotMethod::names().contains(&name), "{name}");
+            assert!(SlotMethod::named(name).is_some(), "{name}");
+        }
+        let of = |options: Value| SlotMethod::of_options(options.as_object().unwrap().clone());
+        let rotor = of(json!({"method": "structured", "operator": {"kind": "rotor"}})).unwrap();
+        assert_eq!(
+            (rotor.name().as_str(), rotor.sized(Size::Keep(0.5)).as_str()),
+            ("rotor", "rotor-keep0.5")
+        );
+        let zero = of(json!({"method": "laser", "intervention": "zero"})).unwrap();
+        assert!(!zero.has_sizes() && zero.check(None).is_ok());
+        assert!(SlotMethod::named("dense").is_some_and(|own| own.is_control() && !own.has_sizes()));
+        let random = SlotMethod::named("random").unwrap();
+        assert!(random.check(None).unwrap_err().contains("needs a size"));
+        assert!(SlotMethod::named("q8_0").unwrap().check(Some(Size::Rank(1))).is_err());
     }
 }

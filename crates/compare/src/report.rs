@@ -2,6 +2,8 @@
 
 use crate::cell::{Cell, Compared, Figures, Found, Model, Verdict};
 use crate::judge::{Costs, Speeds};
+use crate::rows::Place;
+use crate::runs::Runs;
 use linwright_evaluate::{Comparison, Metric, TaskResult};
 use linwright_report::number::{bytes, grouped, significant};
 use linwright_report::plot::{Axis, Baseline, Plot, Series, Style};
@@ -12,9 +14,17 @@ const DIGITS: i32 = 4;
 /// Differences between the share that was asked for and the one that was reached that are told.
 const FAR: f64 = 0.02;
 
-/// Scores and costs of every method at every size, below the dense model.
+/// The table of a comparison: means over runs if it has some, else every method at every size.
 #[must_use]
 pub fn table<M: Costs, S>(compared: &Compared<M, S>) -> Table {
+    match compared.has_runs() {
+        true => Runs::of(compared).result_table(),
+        false => table_of_shares(compared),
+    }
+}
+
+/// Scores and costs of every method at every size, below the dense model.
+fn table_of_shares<M: Costs, S>(compared: &Compared<M, S>) -> Table {
     let dense = &compared.dense;
     let mut columns: Vec<(String, bool)> =
         ["method", "asked", "kept"].map(|head| (head.to_owned(), head != "method")).into();
@@ -44,13 +54,13 @@ pub fn table<M: Costs, S>(compared: &Compared<M, S>) -> Table {
     let mut last = "";
     for cell in &compared.cells {
         let Some(figures) = cell.found.figures() else { continue };
-        let place = series.iter().position(|name| *name == cell.method);
+        let place = series.iter().position(|name| *name == cell.name());
         rows.push(Row {
             cells: cells(cell, figures, compared),
             mark: place.map_or(Mark::Plain, Mark::Series),
-            starts_block: cell.method != last,
+            starts_block: cell.name() != last,
         });
-        last = &cell.method;
+        last = cell.name();
     }
     let heads = columns.iter().map(|(head, numeric)| (head.as_str(), *numeric));
     let mut table = Table::new("Methods", heads.collect::<Vec<_>>());
@@ -95,8 +105,8 @@ fn cells<M: Costs, S>(
     compared: &Compared<M, S>,
 ) -> Vec<String> {
     let dense = &compared.dense;
-    let asked = cell.asked.map_or_else(String::new, |keep| keep.to_string());
-    let mut cells = vec![cell.method.clone(), asked, format!("{:.4}", figures.parameters.keep())];
+    let kept = format!("{:.4}", figures.parameters.keep());
+    let mut cells = vec![cell.name().to_owned(), cell.shown_size(), kept];
     for result in &dense.results {
         let own = figures.results.iter().find(|own| own.task == result.task);
         for metric in shown::<M>(result) {
@@ -124,7 +134,10 @@ fn is_of(pair: &Comparison, result: &TaskResult, metric: &Metric) -> bool {
 
 /// Speed of every model relative to the dense one next to it, and the time of its fits.
 #[must_use]
-pub fn speed_table<M, S: Speeds>(compared: &Compared<M, S>) -> Table {
+pub fn speed_table<M: Costs, S: Speeds>(compared: &Compared<M, S>) -> Table {
+    if compared.has_runs() {
+        return Runs::of(compared).speed_table();
+    }
     let rate = |value: f64| significant(value, 3);
     let of = |dense: f64, own: f64| format!("{} ({:.2} x)", rate(own), own / dense);
     let none = || vec![String::new(); S::HEADS.len()];
@@ -135,8 +148,7 @@ pub fn speed_table<M, S: Speeds>(compared: &Compared<M, S>) -> Table {
     dense.push(String::new());
     let row = |cell: &Cell<M, S>| {
         let figures = cell.found.figures()?;
-        let asked = cell.asked.map_or_else(String::new, |keep| keep.to_string());
-        let mut cells = vec![cell.method.clone(), asked];
+        let mut cells = vec![cell.name().to_owned(), cell.shown_size()];
         cells.extend(figures.speed.as_ref().map_or_else(none, |[dense, own]| {
             let pairs = dense.rates().into_iter().zip(own.rates());
             pairs.map(|(a, b)| a.zip(b).map_or_else(String::new, |(a, b)| of(a, b))).collect()
@@ -158,8 +170,8 @@ pub fn speed_table<M, S: Speeds>(compared: &Compared<M, S>) -> Table {
 fn series<M, S>(compared: &Compared<M, S>) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for cell in compared.cells.iter().filter(|cell| cell.found.figures().is_some()) {
-        if !names.contains(&cell.method.as_str()) {
-            names.push(&cell.method);
+        if !names.contains(&cell.name()) {
+            names.push(cell.name());
         }
     }
     names
@@ -188,7 +200,7 @@ fn figure<M, S>(compared: &Compared<M, S>) -> Option<Figure> {
     let panel = |title: &str, x_title: &str, of: &dyn Fn(&Figures<M, S>) -> Option<f64>| {
         let x = Scale::around(models.iter().filter_map(|(_, f, _)| of(f)).chain([1.0]), false)?;
         let series = names.iter().enumerate().map(|(index, name)| {
-            let own = models.iter().filter(|(cell, ..)| cell.method == **name);
+            let own = models.iter().filter(|(cell, ..)| cell.name() == *name);
             let mut points: Vec<(f64, f64, Option<f64>)> =
                 own.filter_map(|(_, figures, y)| Some((of(figures)?, *y, None))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -224,16 +236,20 @@ fn figure<M, S>(compared: &Compared<M, S>) -> Option<Figure> {
     })
 }
 
-/// Which model is best at each share, and which cannot be told from it.
+/// What a comparison found: of runs the closest row, else which model is best at each share, and
+/// which cannot be told from it.
 #[must_use]
-pub fn headline<M, S>(compared: &Compared<M, S>) -> String {
+pub fn headline<M: Costs, S>(compared: &Compared<M, S>) -> String {
+    if compared.has_runs() {
+        return Runs::of(compared).headline();
+    }
     let Some(metric) = compared.metric() else {
         return "no task was given, so there is no best method".to_owned();
     };
     let told = |(cell, figures): Model<'_, M, S>| {
         let own = figures.results.first().and_then(|own| own.metric(&metric.name));
         let value = own.map_or_else(String::new, |own| significant(own.value, DIGITS));
-        (cell.method.clone(), value, bytes(figures.bytes))
+        (cell.name().to_owned(), value, bytes(figures.bytes))
     };
     let best = compared.keeps.iter().map(|keep| {
         let Some(Verdict { best, level }) = compared.verdict(*keep) else {
@@ -263,31 +279,39 @@ pub fn headline<M, S>(compared: &Compared<M, S>) -> String {
 pub fn notes<M, S>(compared: &Compared<M, S>) -> Vec<String> {
     let mut notes = compared.notes.clone();
     for cell in &compared.cells {
-        let at = cell.asked.map_or_else(String::new, |keep| format!(" at {keep}"));
+        let line = line_of_cell(cell);
         match &cell.found {
-            Found::None(reason) => notes.push(format!("{}{at}: no model, {reason}", cell.method)),
-            Found::Model(figures) => notes.extend(told(cell, figures, &at)),
+            Found::None(reason) => notes.push(format!("{line}: no model, {reason}")),
+            Found::Model(figures) => notes.extend(told(cell, figures, &line)),
         }
     }
     notes
 }
 
-fn told<M, S>(cell: &Cell<M, S>, figures: &Figures<M, S>, at: &str) -> Vec<String> {
+/// A row at a share, with its place if there are several.
+fn line_of_cell<M, S>(cell: &Cell<M, S>) -> String {
+    let place = cell.place.as_ref().map_or_else(String::new, |Place { layers, seed }| {
+        format!(" on layers {layers:?}, seed {seed}")
+    });
+    cell.line() + &place
+}
+
+fn told<M, S>(cell: &Cell<M, S>, figures: &Figures<M, S>, line: &str) -> Vec<String> {
     let mut notes = Vec::new();
-    let name = &cell.method;
     let kept = figures.parameters.keep();
     if let Some(nearest) = figures.nearest {
-        notes.push(format!("{name}{at}: no such size; {nearest:.4} is the nearest that was found"));
+        notes.push(format!("{line}: no such size; {nearest:.4} is the nearest that was found"));
     } else if !figures.is_rounded && cell.asked.is_some_and(|asked| (kept - asked).abs() > FAR) {
-        notes.push(format!("{name}{at}: its nearest size keeps {kept:.4}"));
+        notes.push(format!("{line}: its nearest size keeps {kept:.4}"));
     }
-    notes.extend(figures.note.iter().map(|note| format!("{name}{at}: {note}")));
+    notes.extend(figures.note.iter().map(|note| format!("{line}: {note}")));
     notes
 }
 
 /// Report of a comparison.
 #[must_use]
 pub fn document<M: Costs, S>(title: &str, model: &str, compared: &Compared<M, S>) -> Document {
+    let runs = compared.has_runs().then(|| Runs::of(compared));
     let tasks: Vec<String> = compared
         .dense
         .results
@@ -304,8 +328,17 @@ pub fn document<M: Costs, S>(title: &str, model: &str, compared: &Compared<M, S>
         ("Multiply-adds".to_owned(), M::counted_on()),
     ];
     facts.extend(M::MEMORY.map(|memory| ("Memory".to_owned(), memory.to_owned())));
-    let mut blocks = vec![Block::Table(table(compared))];
-    blocks.extend(figure(compared).map(Block::Figure));
+    let mut blocks = match &runs {
+        Some(runs) => {
+            facts.truncate(2);
+            facts.extend(runs.facts());
+            runs.blocks()
+        }
+        None => {
+            let table = Block::Table(table_of_shares(compared));
+            std::iter::once(table).chain(figure(compared).map(Block::Figure)).collect()
+        }
+    };
     let notes = notes(compared);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
@@ -313,9 +346,15 @@ pub fn document<M: Costs, S>(title: &str, model: &str, compared: &Compared<M, S>
     Document {
         title: title.to_owned(),
         kicker: "Comparison of methods".to_owned(),
-        headline: Some(headline(compared) + "."),
+        headline: Some(match &runs {
+            Some(runs) => runs.headline(),
+            None => headline(compared) + ".",
+        }),
         facts,
-        series: series(compared).into_iter().map(str::to_owned).collect(),
+        series: match &runs {
+            Some(runs) => runs.methods().into_iter().map(str::to_owned).collect(),
+            None => series(compared).into_iter().map(str::to_owned).collect(),
+        },
         blocks,
         ..Document::default()
     }
@@ -397,21 +436,29 @@ mod tests {
             comparisons: Vec::new(),
             note: None,
             is_rounded: method == "q8_0",
+            fits: None,
             speed: Some([speed, Speed { prompt: 150.0, decode: None }]).into(),
             seconds: Some(0.5).into(),
         };
         let found = Found::Model(Box::new(figures));
         let is_control = method == "q8_0";
-        Cell { method: method.to_owned(), is_control, asked: Some(asked), found }
+        Cell { found, ..bare(method, is_control, asked) }
+    }
+
+    fn bare(method: &str, is_control: bool, asked: f64) -> Cell {
+        Cell {
+            method: method.to_owned(),
+            is_control,
+            asked: Some(asked),
+            label: None,
+            size: None,
+            place: None,
+            found: Found::None("a reason".into()),
+        }
     }
 
     fn compared() -> Compared {
-        let none = |asked| Cell {
-            method: "asvd".into(),
-            is_control: false,
-            asked: Some(asked),
-            found: Found::None("a reason".into()),
-        };
+        let none = |asked| bare("asvd", false, asked);
         Compared {
             keeps: vec![0.8, 0.6],
             dense: Dense {
@@ -432,6 +479,7 @@ mod tests {
                 none(0.6),
                 cell("q8_0", 0.6, 100, 2.0),
             ],
+            pairs: Vec::new(),
             notes: vec!["calibration: a text".into()],
         }
     }

@@ -3,6 +3,7 @@
 use crate::judge::Made;
 use crate::methods::SlotMethod;
 use crate::quantised::{self, Bytes, Rounded, Rounding};
+use crate::rows::Asked;
 use linwright_compress::fit_to::FitTo;
 use linwright_compress::pipeline::{Context, Edited, apply};
 use linwright_compress::plan::{Edit, Plan, SlotSet};
@@ -55,25 +56,32 @@ impl<'a, N: Network> Slots<'a, N> {
         slots.map(|slot| slot.shape().dense_parameters() as u64).sum()
     }
 
-    /// The network that a candidate makes at a share, or at the nearest that it can have.
+    /// The network that a candidate makes at a share, or at the nearest that it can have, or at its
+    /// own size.
     ///
     /// # Errors
-    /// [`CompressError`] if it makes none, or none that saves anything.
+    /// [`CompressError`] if it makes none, or at a share none that saves anything.
     pub fn make(
         &self,
-        candidate: &SlotMethod,
-        keep: Option<f64>,
+        asked: &Asked<SlotMethod>,
         fit_to: FitTo<'static>,
         monitor: &mut dyn Monitor,
     ) -> Result<Made<N>, CompressError> {
-        match candidate {
-            SlotMethod::Sites(method) => {
-                self.saving(candidate, keep)?;
-                let (edited, nearest) = self.applied(method, keep, fit_to, monitor)?;
+        match (&asked.candidate, asked.keep) {
+            (SlotMethod::Sites(method), Some(_)) => {
+                self.saving(asked)?;
+                let (edited, nearest) = self.applied(method, asked.keep, fit_to, monitor)?;
                 let bytes = edited.network.parameters() * self.number_bytes();
                 Ok(Made { edited, nearest, bytes, note: None })
             }
-            SlotMethod::Rounded(rounding) => self.rounded(*rounding, keep, monitor),
+            (SlotMethod::Sites(method), None) => {
+                // The error of every fit is shown, so all of them read the examples.
+                let (plan, context) = (self.exact(method, asked.size)?, self.context(fit_to));
+                let edited = apply(self.network, self.examples, &plan, &context, monitor)?;
+                let bytes = edited.network.parameters() * self.number_bytes();
+                Ok(Made { edited, nearest: None, bytes, note: None })
+            }
+            (SlotMethod::Rounded(rounding), keep) => self.rounded(*rounding, keep, monitor),
         }
     }
 
@@ -120,54 +128,57 @@ impl<'a, N: Network> Slots<'a, N> {
         Ok(Made { edited, nearest, bytes, note: Some(note) })
     }
 
-    /// As [`Self::parameters`], where these are fewer than those of the dense weights. Rounded
-    /// weights keep all, in fewer bytes.
+    /// Parameters of the slots after a method, without making the network; at a share where these
+    /// are fewer than those of the dense weights. Rounded weights keep all, in fewer bytes.
     ///
     /// # Errors
-    /// [`CompressError`] if there is no such network, or none that saves anything.
-    pub fn saving(&self, candidate: &SlotMethod, keep: Option<f64>) -> Result<u64, CompressError> {
-        match candidate {
-            SlotMethod::Sites(method) => {
-                let kept = self.parameters(method, keep)?;
-                let name = crate::Way::name(candidate);
-                saving(name, kept, self.targeted())
+    /// [`CompressError`] if there is no such network, or at a share none that saves anything.
+    pub fn saving(&self, asked: &Asked<SlotMethod>) -> Result<u64, CompressError> {
+        match (&asked.candidate, asked.keep) {
+            (SlotMethod::Sites(method), Some(keep)) => {
+                let share = self.share(method, keep)?;
+                let kept = self.parameters(method, Some(Size::Keep(share)))?;
+                saving(asked.name(), kept, self.targeted())
             }
-            SlotMethod::Rounded(_) => Ok(self.targeted()),
+            (SlotMethod::Sites(method), None) => {
+                self.exact(method, asked.size)?;
+                self.parameters(method, asked.size)
+            }
+            (SlotMethod::Rounded(_), _) => Ok(self.targeted()),
         }
     }
 
-    /// Parameters of the slots after a method at a share, or at the nearest that it can have,
-    /// without making the network.
-    ///
-    /// # Errors
-    /// [`CompressError`] if there is no such network.
-    pub fn parameters(&self, method: &MethodSpec, keep: Option<f64>) -> Result<u64, CompressError> {
-        let share = self.share(method, keep.unwrap_or(1.0))?;
+    /// Parameters of the slots after a method at a size, without making the network.
+    fn parameters(&self, method: &MethodSpec, size: Option<Size>) -> Result<u64, CompressError> {
         let slots = self.sites.of(self.network)?;
         let of = |site: &SiteId| {
             let shape = self.network.slot(site).map(LinearSlot::shape);
             let shape = shape.expect("the site was found in the network");
-            let size = Some(Size::Keep(share));
             method.parameters(size, shape).map(|count| count as u64)
         };
         let fit = |(site, source)| CompressError::Fit { site, source };
         slots.iter().map(|site| of(site).map_err(|e| fit((site.clone(), e)))).sum()
     }
 
-    /// Estimated cost of the fits of a method at a share.
+    /// Estimated cost of the fits of a candidate; none of rounded weights, which are not fitted.
     ///
     /// # Errors
     /// [`CompressError`] if there is no such network.
     pub fn cost(
         &self,
-        method: &MethodSpec,
-        keep: Option<f64>,
+        asked: &Asked<SlotMethod>,
         rates: &mut Rates,
-    ) -> Result<Estimate, CompressError> {
-        let share = self.share(method, keep.unwrap_or(1.0))?;
-        let plan = self.checked(method, share)?;
-        let examples = self.examples.filter(|_| self.reads_examples(&plan));
-        estimate(&plan, self.network, examples, rates)
+    ) -> Result<Option<Estimate>, CompressError> {
+        let (plan, examples) = match (&asked.candidate, asked.keep) {
+            (SlotMethod::Sites(method), Some(keep)) => {
+                let plan = self.checked(method, self.share(method, keep)?)?;
+                let examples = self.examples.filter(|_| self.reads_examples(&plan));
+                (plan, examples)
+            }
+            (SlotMethod::Sites(method), None) => (self.exact(method, asked.size)?, self.examples),
+            (SlotMethod::Rounded(_), _) => return Ok(None),
+        };
+        estimate(&plan, self.network, examples, rates).map(Some)
     }
 
     /// Whether examples change what a plan does: otherwise they would only show the errors of fits.
@@ -184,8 +195,12 @@ impl<'a, N: Network> Slots<'a, N> {
 
     /// The plan of a method at a share, if it can be carried out.
     fn checked(&self, method: &MethodSpec, share: f64) -> Result<Plan, CompressError> {
+        self.exact(method, Some(Size::Keep(share)))
+    }
+
+    /// The plan of a method at a size, if it can be carried out.
+    fn exact(&self, method: &MethodSpec, size: Option<Size>) -> Result<Plan, CompressError> {
         let (sites, method) = (self.sites.clone(), method.clone());
-        let size = Some(Size::Keep(share));
         let plan = (self.plan_of)(Edit { sites, method, size, heals: false });
         plan.sites(self.network)?;
         Ok(plan)

@@ -1,9 +1,10 @@
 //! Comparisons of methods on a network that they do not know.
 
 use linwright_compare::{
-    Compared, Found, HeldOut, Judge, Pieces, SlotMethod, Slots, Way, compare, within_budget,
+    Asked, Asking, Compared, Comparison, Found, HeldOut, Judge, Pieces, Place, Row, SlotMethod,
+    Slots, Way, compare, within_budget,
 };
-use linwright_compress::{Edit, FitTo, Plan, SlotSet};
+use linwright_compress::{Edit, FitTo, Plan, Size, SlotSet};
 use linwright_ops::Sites;
 use linwright_run::{Fingerprint, Monitor, Shard, Silent, Store};
 use linwright_study::{
@@ -77,15 +78,24 @@ fn methods(names: &[&str]) -> Vec<SlotMethod> {
 
 /// Calls `work` with a judge of the toy network.
 fn judged<R>(work: impl FnOnce(&TrialJudge<'_, Distance>) -> R) -> R {
+    judged_at(&SlotSet::default(), 3, work)
+}
+
+/// The same for what replaces some slots with a seed.
+fn judged_at<R>(
+    sites: &SlotSet,
+    seed: u64,
+    work: impl FnOnce(&TrialJudge<'_, Distance>) -> R,
+) -> R {
     let (network, batches) = (Toy::new(RngKey::new(1)), Batches::random(5, RngKey::new(2)));
     let trial = Distance { network, batches };
     let examples = trial.examples(0).expect("has batches");
-    let (sites, fits) = (SlotSet::default(), Store::none());
-    let plan_of = |edit: Edit| Plan { seed: 3, edits: vec![edit] };
+    let fits = Store::none();
+    let plan_of = |edit: Edit| Plan { seed, edits: vec![edit] };
     let slots = Slots {
         network: &trial.network,
         hash: "toy",
-        sites: &sites,
+        sites,
         plan_of: &plan_of,
         examples: Some(examples.as_ref()),
         dtype: DType::F32,
@@ -149,6 +159,76 @@ fn shards_share_the_cells() {
     });
 }
 
+/// Rows of two sizes on two sets of layers with two seeds.
+fn runs(store: &Store, shard: Shard, monitor: &mut dyn Monitor) -> Finding {
+    let row = |rank| Row {
+        size: Some(Size::Rank(rank)),
+        ..Row::of(SlotMethod::named("low_rank").expect("is a name"))
+    };
+    let nothing = serde_json::json!({"method": "laser", "intervention": "zero"});
+    let nothing = nothing.as_object().expect("a map").clone();
+    let nothing = Row {
+        label: Some("nothing".into()),
+        ..Row::of(SlotMethod::of_options(nothing).expect("is a method"))
+    };
+    let rows = [row(1), row(3), nothing];
+    let places: Vec<Place> = [0, 1]
+        .into_iter()
+        .flat_map(|seed| [vec![0], vec![0, 1]].map(|layers| Place { layers, seed }))
+        .collect();
+    let against = ["LR1-closed".to_owned()];
+    let asking = Asking { rows: &rows, keeps: &[], places: &places, against: &against };
+    let print = Fingerprint::of(&[("toy", &3)]);
+    let mut comparison = Comparison::new(asking, Pieces { store, shard, print: &print });
+    for Place { layers, seed } in &places {
+        let sites = SlotSet::with_roles(&["inner"], Some(layers.clone()));
+        judged_at(&sites, *seed, |judge| comparison.at(judge, monitor)).expect("compares");
+    }
+    comparison.finish()
+}
+
+#[test]
+fn runs_over_seeds_and_sets_of_layers_are_not_done_twice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::at(folder.path());
+    let mut steps = Steps::default();
+    let first = runs(&store, Shard::WHOLE, &mut steps);
+    let step = "LR3-closed on layers [0, 1], seed 1 (11 of 12)";
+    assert!(steps.0.iter().any(|own| own == step), "{:?}", steps.0);
+    let Outcome::Complete(found) = &first else { panic!("it is no shard") };
+    assert_eq!(found.cells.len(), 2 * 2 * 3, "seeds, sets of layers, rows");
+    assert_eq!(found.dense.results[0].metrics[0].value, 0.0);
+    let error = |name: &str, layers: &[usize]| {
+        let is_it = |cell: &&linwright_compare::Cell<_, _>| {
+            cell.name() == name && cell.place.as_ref().is_some_and(|place| place.layers == layers)
+        };
+        let figures = found.cells.iter().find(is_it).and_then(|cell| cell.found.figures());
+        figures.expect("a cell").results[0].metrics[0].value
+    };
+    assert!(
+        error("LR3-closed", &[0]) < error("LR1-closed", &[0]) && error("LR3-closed", &[0]) > 0.0
+    );
+    assert!(error("nothing", &[0]) > error("LR1-closed", &[0]));
+    assert_ne!(error("LR1-closed", &[0]), error("LR1-closed", &[0, 1]), "more layers are replaced");
+    // This trial scores no items, by which rows would be paired.
+    assert!(found.has_runs() && found.pairs.is_empty());
+    let mut again = Steps::default();
+    assert_eq!(runs(&store, Shard::WHOLE, &mut again), first, "cells are taken from the store");
+    assert_eq!(again.0, Vec::<String>::new());
+}
+
+#[test]
+fn shards_share_the_cells_of_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::at(folder.path());
+    let [one, two] = ["0/2", "1/2"].map(|shard| shard.parse::<Shard>().expect("a shard"));
+    let Outcome::Part { known, total } = runs(&store, one, &mut Silent) else {
+        panic!("a shard alone has no result")
+    };
+    assert_eq!((known, total), (6, 12));
+    assert!(matches!(runs(&store, two, &mut Silent), Outcome::Complete(_)));
+}
+
 #[test]
 fn the_first_within_a_budget_has_the_least_loss_and_keeps_no_more() {
     let store = Store::none();
@@ -156,7 +236,8 @@ fn the_first_within_a_budget_has_the_least_loss_and_keeps_no_more() {
         let print = Fingerprint::of(&[("toy", &2)]);
         let keep = 0.5;
         let loss = |method: &SlotMethod, monitor: &mut dyn Monitor| {
-            let made = judge.make(method, Some(keep), FitTo::Training, monitor)?;
+            let asked = Asked::at(method.clone(), Some(keep));
+            let made = judge.make(&asked, FitTo::Training, monitor)?;
             let kept = made.parameters(judge.network()).keep();
             let scores = judge.scores(&made.edited.network, monitor)?;
             Ok::<_, StudyError>(HeldOut { kept, loss: scores[0].metrics[0].value })

@@ -9,8 +9,9 @@ use linwright::evaluate::report::{document as evaluation, is_evaluation};
 use linwright::files::MEASURED;
 use linwright::jobs::{has_kind, saved_result};
 use linwright::recipes::{read_report, write_report};
-use linwright::report::{Document, ReportError, html, markdown, terminal};
+use linwright::report::{Block, Document, ReportError, html, markdown, terminal};
 use linwright::run::{input, measured};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,9 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(document) = open(&text) {
         return show(&document?, &text, args.format, shared);
     }
+    if let Some(document) = of_jobs(&text, &path)? {
+        return show(&document, &text, args.format, shared);
+    }
     let report = read_report(&text, &path)?;
     match args.format {
         None if !shared.json => {
@@ -79,6 +83,43 @@ fn saved_in(run: &Path) -> PathBuf {
         true => run.to_owned(),
         false => inside.iter().find(|path| path.exists()).unwrap_or(&inside[0]).clone(),
     }
+}
+
+/// The results of a recipe of jobs, each with its times; none for another text.
+fn of_jobs(text: &str, path: &Path) -> Result<Option<Document>, Failure> {
+    #[derive(Deserialize)]
+    struct Results {
+        title: String,
+        jobs: Map<String, Value>,
+    }
+    let Ok(Results { title, jobs }) = serde_json::from_str(text) else { return Ok(None) };
+    let beside = path.with_file_name(MEASURED);
+    let mut measured = Value::Null;
+    if beside.exists() {
+        let text = input::read_text(&beside, REPORT_BYTES)
+            .map_err(|error| Failure::io(&beside.display().to_string(), &error))?;
+        measured = serde_json::from_str(&text).map_err(ReportError::from)?;
+    }
+    let mut document = Document { title, ..Document::default() };
+    for (name, mut result) in jobs {
+        if let Some(times) =
+            measured.pointer_mut("/measured/jobs").and_then(|all| all.get_mut(&name))
+        {
+            measured::join(&mut result, times.take());
+        }
+        document.blocks.push(Block::Text(vec![name]));
+        match result {
+            Value::Object(result) if result.contains_key("kind") => {
+                let result = saved_result(result)?;
+                document.blocks.extend(result.document().blocks);
+                document.blocks.extend(result.times());
+            }
+            other => document.blocks.extend(
+                open(&other.to_string()).transpose()?.map(|own| own.blocks).unwrap_or_default(),
+            ),
+        }
+    }
+    Ok(Some(document))
 }
 
 /// A result with its measurements, which a directory has in a file of their own.

@@ -22,15 +22,15 @@ mod saved;
 pub(crate) mod work;
 
 pub use collapse::options::CollapseOptions;
-pub use comparison::{ComparisonOptions, names::SlotCandidates};
+pub use comparison::{ComparisonOptions, heal::Healings, names::SlotCandidates, places::Seeds};
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Folded, Folding, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome,
     OutputPath, Pairs, Reader, Recover, Session, SizeText, StatePath, Term, TermOf, Terms,
     ValueKind, Verb, WithOptions, Written, arguments, beginning, bounds, command,
     commands_elsewhere, fields, flag_of, inputs, is_full, message_of, option_elsewhere, outputs,
-    parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source, to_yaml,
-    write_pages,
+    parse_layer_sets, parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source,
+    to_yaml, write_pages,
 };
 pub use language::allocating::{Allocate, AllocateWeights};
 pub use language::calibration::CalibrationText;
@@ -77,6 +77,7 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     (Candidates::NAME, Candidates::catalogue),
     (molecule::compress::SlotMethods::NAME, molecule::compress::SlotMethods::catalogue),
     (SlotCandidates::NAME, SlotCandidates::catalogue),
+    (Healings::NAME, Healings::catalogue),
     folded::<EvaluationOptions>(),
     folded::<ChoiceOptions>(),
     folded::<SearchEvaluation>(),
@@ -101,6 +102,14 @@ pub(crate) static CATALOGUES: &[NamedCatalogue] = &[
     (collapse::depth::DepthStrength::NAME, collapse::depth::DepthStrength::catalogue),
     folded::<collapse::ufm::UfmStrength>(),
     folded::<molecule::labels::LabelOptions>(),
+    (
+        molecule::structures::FittedStructures::NAME,
+        molecule::structures::FittedStructures::catalogue,
+    ),
+    (
+        molecule::structures::ScoredStructures::NAME,
+        molecule::structures::ScoredStructures::catalogue,
+    ),
     folded::<molecule::train::NetworkOptions>(),
     folded::<molecule::train::LossOptions>(),
     folded::<molecule::train::StepOptions>(),

@@ -179,12 +179,39 @@ jobs:
 - `--shard i/N` runs a share of the jobs; `linwright merge` merges the directories of all shares.
 - `linwright run --print-schema` prints the JSON schema of this page, for editors.
 
-A further form is older: `tables`, as below.
+## Comparisons
+
+Rows of methods on sets of layers, with several seeds, and the dense network scored in the same run, as in
+`recipes/rotor-paper-pocket.yaml`; `compare_net` (`recipes/mnist-cnn.yaml`) and `molecule_compare`
+(`recipes/tensornet-ethanol.yaml`) have the same keys for networks of images and potentials:
+
+```yaml
+version: 1
+title: Two methods
+compare:
+  model: pocket
+  layers: 6/6,7                       # sets, each replaced separately
+  roles: [query, key, value]
+  heal: ridge                         # of every row; of networks of images {roles: linear, layers: 4}
+  seed: [0, 1]                        # the report has means and standard deviations
+  calibration: {dataset: pocket, num_tokens: 40000, shuffle: true}   # a seed draws the order
+  text: pocket
+  exclude_overlap: true
+  dtype: f32                          # models are scored with these numbers
+  keep: []                            # no shares: rows have sizes of their own, or standard ones
+  no_controls: true
+  methods:
+    - {method: rotor, epochs: 6}
+    - {method: low_rank, size: rank=4, label: LR4}
+    - {method: dense, label: untouched}
+  against: [LR4]                      # rows with which all others are compared, item by item
+```
+
+A further form is older: `tables`, as below. It is read as before; new recipes are comparisons.
 
 ## tables
 
-Methods on sets of layers, with the dense network scored in the same run. Of a language model on text, as in
-`recipes/rotor-paper-pocket.yaml`:
+Methods on sets of layers, with the dense network scored in the same run. Of a language model on text:
 
 ```yaml
 version: 1
@@ -204,7 +231,7 @@ tables:
     against: [LR4]                    # rows with which all others are compared, item by item; none by default
 ```
 
-Of a small network on labelled images, as in `recipes/mnist-cnn.yaml`; it has `calibration.images`:
+Of a small network on labelled images; it has `calibration.images`:
 
 ```yaml
 version: 1
@@ -221,7 +248,7 @@ tables:
       - {fit: {method: low_rank}, size: {rank: 4}}
 ```
 
-Of a molecular potential, as in `recipes/tensornet-ethanol.yaml`; it has `calibration.structures`:
+Of a molecular potential; it has `calibration.structures`:
 
 ```yaml
 version: 1
@@ -272,7 +299,7 @@ mod tests {
     #[test]
     fn examples_of_the_page_are_recipes() {
         let blocks: Vec<&str> = HEAD.split("```").skip(1).step_by(2).collect();
-        assert_eq!(blocks.len(), 4);
+        assert_eq!(blocks.len(), 5);
         for block in blocks {
             let text = block.strip_prefix("yaml\n").unwrap();
             let read = Recipe::read(Path::new("example"), "example", text, &[]);

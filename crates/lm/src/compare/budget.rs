@@ -1,6 +1,7 @@
 //! The best candidate for a share of the parameters, judged on validation windows of the
 //! calibration text.
 
+use super::Asked;
 use super::candidate::Candidate;
 use super::work::Work;
 use crate::LmError;
@@ -24,7 +25,8 @@ pub fn within_budget(
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<Tried>, LmError> {
     let judged = |candidate: &Candidate, monitor: &mut dyn Monitor| {
-        let made = work.make(candidate, Some(keep), FitTo::Training, monitor)?;
+        let made =
+            work.make(&Asked::at(candidate.clone(), Some(keep)), FitTo::Training, monitor)?;
         let model = &made.edited.network;
         let measured = Measured { model, tokenizer: work.tokenizer, windows };
         let kept = made.parameters(work.model).keep();

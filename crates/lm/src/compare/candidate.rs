@@ -2,6 +2,7 @@
 
 use crate::prune::PruneSpec;
 use linwright_compare::{Options, Rounding, SlotMethod, Way};
+use linwright_compress::Size;
 use linwright_compress::methods::MethodSpec;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -55,6 +56,12 @@ impl Candidate {
         all.into_iter().flatten().collect()
     }
 
+    /// Methods that are compared where they are named alone.
+    #[must_use]
+    pub fn others() -> Vec<&'static str> {
+        SlotMethod::others()
+    }
+
     /// The candidate with this name, with its standard options.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -83,6 +90,24 @@ impl Candidate {
                     }
                 }
             }
+        }
+    }
+
+    /// Checks options and a size of its own.
+    ///
+    /// # Errors
+    /// What is wrong with them, for a message.
+    pub fn check(&self, size: Option<Size>) -> Result<(), String> {
+        match (self.part(), size) {
+            (Part::Slots(own), _) => own.check(size),
+            (Part::Layers(_), Some(Size::Keep(share))) if share < 1.0 => Ok(()),
+            (Part::Layers(_), Some(Size::Keep(share))) => {
+                Err(format!("keeps {share}, expected a share below 1"))
+            }
+            (Part::Layers(_), Some(size)) => {
+                Err(format!("has no {}; it has keep", size.unit().name()))
+            }
+            (Part::Layers(_), None) => Err("needs a size: keep".to_owned()),
         }
     }
 
@@ -146,6 +171,13 @@ impl Way for Candidate {
             Part::Layers(_) => false,
         }
     }
+
+    fn sized(&self, size: Size) -> String {
+        match self.part() {
+            Part::Slots(own) => own.sized(size),
+            Part::Layers(spec) => format!("{} at {size}", spec.id()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +195,15 @@ mod tests {
             assert_eq!(candidate.name(), *name);
             assert_eq!(candidate.is_control(), Candidate::controls().contains(name), "{name}");
         }
-        assert!(names.contains(&"kronecker") && Candidate::named("dense").is_none());
+        assert!(names.contains(&"kronecker") && Candidate::named("absent").is_none());
+        for name in Candidate::others() {
+            assert!(!names.contains(&name) && Candidate::named(name).is_some(), "{name}");
+        }
+        let width = Candidate::named("width").unwrap();
+        assert!(width.check(Some(Size::Keep(0.5))).is_ok());
+        for (size, word) in [(None, "needs a size"), (Some(Size::Rank(4)), "has no rank")] {
+            assert!(width.check(size).unwrap_err().contains(word), "{size:?}");
+        }
     }
 
     #[test]

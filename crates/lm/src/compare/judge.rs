@@ -2,38 +2,22 @@
 
 use super::candidate::{Candidate, Part};
 use super::speed::{Speed, speeds};
-use super::work::Work;
-use super::{Compared, Made};
+use super::work::{Work, pruned_share};
+use super::{Asked, Made};
 use crate::LmError;
 use crate::search::counts::{Counts, Shapes};
 use crate::text::windows_without_text;
-use linwright_compare::{Costs, Judge, JudgeError, Pieces, Speeds};
+use linwright_compare::{Costs, Judge, JudgeError, Speeds};
 use linwright_compress::CompressError;
 use linwright_compress::fit_to::FitTo;
 use linwright_evaluate as evaluate;
 use linwright_evaluate::{
-    Beside, Hooks, KL_MEAN, Outcome, Progress, RunOptions, SAME_TOP, Subject, TaskResult,
-    evaluate_each, is_text,
+    Beside, Hooks, KL_MEAN, Progress, RunOptions, SAME_TOP, Subject, TaskResult, evaluate_each,
+    is_text,
 };
 use linwright_model::Transformer;
-use linwright_run::{Fingerprint, Monitor};
+use linwright_run::Monitor;
 use std::cell::RefCell;
-
-/// Compares candidates at shares of the parameters. `print` names everything but the cells.
-///
-/// # Errors
-/// [`LmError`] if the dense model cannot be scored, of the store, and if cancelled. What a
-/// candidate cannot do is part of the result.
-pub fn compare(
-    work: &Work<'_>,
-    candidates: &[Candidate],
-    keeps: &[f64],
-    print: &Fingerprint,
-    monitor: &mut dyn Monitor,
-) -> Result<Outcome<Compared>, LmError> {
-    let pieces = Pieces { store: work.pieces, shard: work.shard, print };
-    linwright_compare::compare(work, candidates, keeps, pieces, monitor)
-}
 
 impl JudgeError for LmError {
     fn is_final(&self) -> bool {
@@ -87,23 +71,22 @@ impl Judge for Work<'_> {
     /// Wherever it is recovered, validation windows are held out of its fits.
     fn make(
         &self,
-        candidate: &Candidate,
-        keep: Option<f64>,
+        asked: &Asked,
         fit_to: FitTo<'static>,
         monitor: &mut dyn Monitor,
     ) -> Result<Made, LmError> {
         let fit_to = if self.recovery.is_some() { FitTo::Training } else { fit_to };
-        match candidate.part() {
+        match asked.candidate.part() {
             Part::Slots(method) => {
-                let made = self.slots().make(&method, keep, fit_to, monitor)?;
-                match candidate {
+                let made = self.slots().make(&asked.with(method), fit_to, monitor)?;
+                match asked.candidate {
                     Candidate::Sites(_) => self.recovered(made, monitor),
                     Candidate::Rounded(_) | Candidate::Pruned(_) => Ok(made),
                 }
             }
             Part::Layers(spec) => {
-                self.saving(candidate, keep)?;
-                let made = self.pruned(spec, keep.unwrap_or(1.0), fit_to, monitor)?;
+                self.saving(asked)?;
+                let made = self.pruned(spec, pruned_share(asked)?, fit_to, monitor)?;
                 self.recovered(made, monitor)
             }
         }
@@ -138,7 +121,7 @@ impl Judge for Work<'_> {
             // The dense model is read by the edits alone.
             let result = match is_text(task) && !std::ptr::eq(model, self.model) {
                 true => {
-                    let beside = Beside::new(self.model, &self.outputs, subject);
+                    let beside = Beside::new(self.model, self.outputs, subject);
                     let run = RunOptions { divergence: true, ..self.run };
                     let both = evaluate_each(task, &beside, &run, &mut hooks, |result| result)?;
                     both.complete()?.swap_remove(1)

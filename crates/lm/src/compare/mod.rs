@@ -11,7 +11,6 @@ mod work;
 
 pub use budget::within_budget;
 pub use candidate::Candidate;
-pub use judge::compare;
 pub use linwright_compare::{Options, Rounding, Tried, asked, report};
 pub use speed::Speed;
 pub use work::Work;
@@ -19,7 +18,9 @@ pub use work::Work;
 use crate::search::counts::Counts;
 use linwright_model::Transformer;
 
-/// A candidate at a share.
+/// A row of a comparison.
+pub type Row = linwright_compare::Row<Candidate>;
+/// A candidate at a share, or at a size of its own.
 pub type Asked = linwright_compare::Asked<Candidate>;
 /// A comparison of methods on a transformer.
 pub type Compared = linwright_compare::Compared<Counts, Speed>;

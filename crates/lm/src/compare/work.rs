@@ -1,10 +1,10 @@
 //! From a candidate and a share to a transformer.
 
-use super::Made;
-use super::candidate::{Candidate, Part};
+use super::candidate::Part;
+use super::{Asked, Made};
 use crate::LmError;
 use crate::prune::{Cut, PruneProblem, PruneSpec};
-use linwright_compare::{Slots, Way, nearest, other_share, saving};
+use linwright_compare::{Slots, nearest, other_share, saving};
 use linwright_compress::fit_to::FitTo;
 use linwright_compress::plan::{Edit, Plan, SlotSet};
 use linwright_compress::recover::{Recovery, estimate as recovery, recover};
@@ -24,7 +24,7 @@ pub struct Work<'a> {
     /// Hash of its weights.
     pub model_hash: &'a str,
     /// Its outputs for the texts of the evaluation, which every candidate is compared with.
-    pub outputs: LastOutputs,
+    pub outputs: &'a LastOutputs,
     /// Its tokenizer.
     pub tokenizer: &'a Tokenizer,
     /// Its pooling, for tasks of sentence encoders.
@@ -54,6 +54,18 @@ pub struct Work<'a> {
     pub pieces: &'a Store,
     /// The share of the cells that this process computes.
     pub shard: Shard,
+}
+
+/// The share that pruning keeps.
+///
+/// # Errors
+/// [`CompressError`] if it has no share, or a size in another unit.
+pub(super) fn pruned_share(asked: &Asked) -> Result<f64, CompressError> {
+    let own = asked.size.and_then(|size| size.keep());
+    asked.keep.or(own).ok_or_else(|| CompressError::Options {
+        method: asked.name(),
+        reason: "needs a share of the parameters: keep".to_owned(),
+    })
 }
 
 impl<'a> Work<'a> {
@@ -108,37 +120,32 @@ impl<'a> Work<'a> {
         Ok(Made { edited, nearest, bytes, note: Some(note) })
     }
 
-    /// Parameters of the sites after a candidate at a share, or at the nearest that it can have,
-    /// without making it, where these are fewer than those of the dense weights. Rounded weights
+    /// Parameters of the sites after a candidate, without making it; at a share, or at the nearest
+    /// one that it can have, where these are fewer than those of the dense weights. Rounded weights
     /// keep all, in fewer bytes.
     ///
     /// # Errors
     /// [`LmError`] if there is no such model, or none that saves anything.
-    pub fn saving(&self, candidate: &Candidate, keep: Option<f64>) -> Result<u64, LmError> {
-        match candidate.part() {
-            Part::Slots(method) => Ok(self.slots().saving(&method, keep)?),
+    pub fn saving(&self, asked: &Asked) -> Result<u64, LmError> {
+        match asked.candidate.part() {
+            Part::Slots(method) => Ok(self.slots().saving(&asked.with(method))?),
             Part::Layers(spec) => {
-                let share = nearest(keep.unwrap_or(1.0), &|share| self.sizes(spec, share))?;
+                let share = nearest(pruned_share(asked)?, &|share| self.sizes(spec, share))?;
                 let sizes = spec.sizes(self.model, &self.cut(share))?;
                 let kept = sizes.iter().map(|size| size.kept as u64).sum();
-                Ok(saving(candidate.name(), kept, self.slots().targeted())?)
+                Ok(saving(asked.name(), kept, self.slots().targeted())?)
             }
         }
     }
 
-    /// Estimated time in seconds of the fits of a candidate at a share, and of a recovery after
-    /// them; none for pruning and rounding, whose work is not counted.
+    /// Estimated time in seconds of the fits of a candidate, and of a recovery after them; none for
+    /// pruning and rounding, whose work is not counted.
     ///
     /// # Errors
     /// [`LmError`] if there is no such model.
-    pub fn seconds(
-        &self,
-        candidate: &Candidate,
-        keep: Option<f64>,
-        rates: &mut Rates,
-    ) -> Result<Option<f64>, LmError> {
-        let Candidate::Sites(method) = candidate else { return Ok(None) };
-        let fits = self.slots().cost(method, keep, rates)?;
+    pub fn seconds(&self, asked: &Asked, rates: &mut Rates) -> Result<Option<f64>, LmError> {
+        let Part::Slots(method) = asked.candidate.part() else { return Ok(None) };
+        let Some(fits) = self.slots().cost(&asked.with(method), rates)? else { return Ok(None) };
         let trained = match (&self.recovery, self.windows) {
             (Some(settings), Some(windows)) => {
                 let replaced = fits.sites.iter().filter(|site| !site.heals);

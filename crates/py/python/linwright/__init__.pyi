@@ -132,7 +132,8 @@ def compress(
             `uniform:align=16` the sizes of pruned layers [default: 8, or 1 if a layer has a side of at
             most 512].
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-            cut each apart, and `all` at once.
+            cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+            other.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
             all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
             --sites].
@@ -164,7 +165,8 @@ def compress(
             `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
             `pocket`, those of the built-in model.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-            of multiple-choice questions in JSONL.
+            of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+            model.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
             `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -192,9 +194,12 @@ def compare(
     roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
     sites: Text | Sequence[Text] = (),
     ignore: Text | Sequence[Text] = (),
+    heal: Literal['ridge', 'trained', 'none'] | None = None,
+    against: Text | Sequence[Text] = (),
     recover: Text | None = None,
     calibration: Text | None = None,
-    seed: int = 0,
+    exclude_overlap: bool = False,
+    seed: int | Sequence[int] = 0,
     text: Text | None = None,
     text_field: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -218,13 +223,16 @@ def compare(
     Args:
         model: A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
             `owner/name[@revision]` on the hub.
-        keep: Shares of parameters kept in the targeted layers.
+        keep: Shares of parameters kept in the targeted layers; an empty list in a recipe, where every
+            row has a size of its own or a standard one.
         methods: What is compared, with options in place of the standard ones:
             `svd,modegpt:temperature=0,width`; `all` adds the other kinds of operators, and those that
             are trained [default: closed forms, pruning, and operators that few iterations fit].
+            `label=TEXT` names a row, so that a method has several; `size=rank=4` is a size of its own.
         no_controls: Leave out random factors and rounded weights.
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-            cut each apart, and `all` at once.
+            cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+            other.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
             all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
             --sites].
@@ -232,6 +240,10 @@ def compare(
             [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
             expression.
+        heal: How to refit the next linear layer, which was not replaced, after query, key or value
+            (output), gate or up (down) were, for all rows [default: ridge after fits that read
+            calibration text and random factors, none after others].
+        against: Names of rows with which all others are compared, item by item.
         recover: Then train the replaced or pruned layers of every model, and nothing else, for this
             many steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
             `300:rate=0.0003` sets the largest step size [default: 0.001].
@@ -241,7 +253,9 @@ def compare(
             `samples`, texts that the model writes itself. It should not overlap with the evaluation
             text, which is told. `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens
             [default: 12000] and the length of a window [default: 256].
-        seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
+        exclude_overlap: Leave out documents and questions that share words with the calibration text.
+        seed: Seed of random factors and initial parameters, and of calibration text that is drawn
+            [default: 0]. With several, the report has means and standard deviations.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
             CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         text_field: Field or column with the text, in all text files of the command [default: text].
@@ -249,7 +263,8 @@ def compare(
             `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
             `pocket`, those of the built-in model.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-            of multiple-choice questions in JSONL.
+            of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+            model.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
             `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -328,7 +343,8 @@ def prune(
             `uniform:align=16` the sizes of pruned layers [default: 8, or 1 if a layer has a side of at
             most 512].
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-            cut each apart, and `all` at once.
+            cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+            other.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
             all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
             --sites].
@@ -360,7 +376,8 @@ def prune(
             `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
             `pocket`, those of the built-in model.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-            of multiple-choice questions in JSONL.
+            of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+            model.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
             `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -405,7 +422,8 @@ def plan(
             [default: 8, or 1 if a layer has a side of at most 512].
         method: Method that the plans name: one with ranks.
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-            cut each apart, and `all` at once.
+            cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+            other.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
             all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
             --sites].
@@ -459,7 +477,8 @@ def laser(
         lname: Weights by the names of the paper, as for --roles.
         lnum: Layers as in the paper, as for --layers; -1 means all layers at once.
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-            cut each apart, and `all` at once.
+            cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+            other.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
             all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
             --sites].
@@ -489,7 +508,8 @@ def laser(
             `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
             `pocket`, those of the built-in model.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-            of multiple-choice questions in JSONL.
+            of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+            model.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
             `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -538,7 +558,8 @@ def sweep(
         model: A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
             `owner/name[@revision]` on the hub.
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-            cut each apart, and `all` at once.
+            cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+            other.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
             all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
             --sites].
@@ -566,7 +587,8 @@ def sweep(
             `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
             `pocket`, those of the built-in model.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-            of multiple-choice questions in JSONL.
+            of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+            model.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
             `eval`, and with the metric that chooses and the order of the items:
@@ -617,7 +639,8 @@ def compose(
         model: A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
             `owner/name[@revision]` on the hub.
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-            cut each apart, and `all` at once.
+            cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+            other.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
             all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
             --sites].
@@ -645,7 +668,8 @@ def compose(
             `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
             `pocket`, those of the built-in model.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-            of multiple-choice questions in JSONL.
+            of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+            model.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
             `eval`, and with the metric that chooses and the order of the items:
@@ -697,7 +721,8 @@ def search(
         model: A checkpoint directory, a `.gguf` file, `pocket` for the built-in model, or
             `owner/name[@revision]` on the hub.
         layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-            cut each apart, and `all` at once.
+            cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+            other.
         roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
             all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
             --sites].
@@ -725,7 +750,8 @@ def search(
             `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
             `pocket`, those of the built-in model.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-            of multiple-choice questions in JSONL.
+            of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+            model.
         limit: Evaluate only the first N documents of each task.
         evaluation: How texts and tasks are read, asked and scored, with keys that are options of
             `eval`, and with the metric that selects, the order of the documents and what follows the
@@ -798,7 +824,8 @@ def evaluate(
             `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
             `pocket`, those of the built-in model.
         data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-            of multiple-choice questions in JSONL.
+            of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+            model.
         num_fewshot: Number of few-shot examples [default: that of the task].
         laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
             reproduces the paper's code, including its defects.
@@ -1115,8 +1142,11 @@ def compare_net(
     roles: Text | Sequence[Text] = (),
     sites: Text | Sequence[Text] = (),
     ignore: Text | Sequence[Text] = (),
-    seed: int = 0,
+    heal: Text | Sequence[Text] = (),
+    against: Text | Sequence[Text] = (),
+    seed: int | Sequence[int] = 0,
     title: Text = 'Comparison of methods',
+    dry_run: bool = False,
     output: StrPath | None = None,
     shard: str | None = None,
     progress: Progress = None,
@@ -1129,23 +1159,32 @@ def compare_net(
         net: A directory that train-net wrote, or a file that describes the layers and names their
             weights.
         calibration: Labelled images to fit to, of the same format and size as --images, with keys:
-            `FILE:labels=FILE,examples=0-7999`; a tenth of them is for validation.
+            `FILE:labels=FILE,examples=0-7999,batch=50`; `validation=0.1` is the share of them for
+            validation.
         images: Labelled images on which networks are scored: an idx or npy file, binary records of
             CIFAR, or a folder with a sub-folder of PNG files for each class, with keys:
             `FILE:labels=FILE,examples=0-7999`.
-        keep: Shares of parameters kept in the targeted layers.
+        keep: Shares of parameters kept in the targeted layers; an empty list in a recipe, where every
+            row has a size of its own or a standard one.
         methods: What is compared, with options in place of the standard ones: `svd,monarch:blocks=4`;
             `all` adds the other kinds of operators, and those that are trained [default: closed forms,
-            and operators that few iterations fit].
+            and operators that few iterations fit]. `label=TEXT` names a row, so that a method has
+            several; `size=rank=4` is a size of its own.
         no_controls: Leave out random factors and rounded weights.
-        layers: Layers to replace, counted from zero: `1`, `0,2`, `0-1` [default: all].
+        layers: Layers to replace, counted from zero: `1`, `0,2`, `0-1` [default: all]. Sets of layers,
+            divided by slashes, are replaced one after the other: `0/1/0-1`.
         roles: Roles of linear layers to replace, such as conv in a network of images, or mixing in a
             potential [default: all].
         sites: Names of linear layers to replace: a glob such as `fc*`, or a regular expression after
             `re:` [default: all].
         ignore: Names of linear layers to leave unchanged: a glob or, after `re:`, a regular expression.
-        seed: Seed of random factors and initial parameters, and of the order of what is fitted to.
+        heal: Linear layers to refit after every replacement: `roles=linear,layers=2`, with
+            `ridge=0.001` or `fit=trained,epochs=4` [default: none].
+        against: Names of rows with which all others are compared, item by item.
+        seed: Seed of random factors and initial parameters, and of the order of what is fitted to
+            [default: 0]. With several, the report has means and standard deviations.
         title: Title of the report.
+        dry_run: List the rows with their parameters, estimate the time of the fits, and stop.
         output: Directory of the comparison [default: runs/compare-net- and its fingerprint].
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.

@@ -121,7 +121,8 @@ class Model:
                 `uniform:align=16` the sizes of pruned layers [default: 8, or 1 if a layer has a side of at
                 most 512].
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-                cut each apart, and `all` at once.
+                cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+                other.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
                 all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
                 --sites].
@@ -153,7 +154,8 @@ class Model:
                 `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
                 `pocket`, those of the built-in model.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-                of multiple-choice questions in JSONL.
+                of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+                model.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -181,9 +183,12 @@ class Model:
         roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         sites: Text | Sequence[Text] = (),
         ignore: Text | Sequence[Text] = (),
+        heal: Literal['ridge', 'trained', 'none'] | None = None,
+        against: Text | Sequence[Text] = (),
         recover: Text | None = None,
         calibration: Text | None = None,
-        seed: int = 0,
+        exclude_overlap: bool = False,
+        seed: int | Sequence[int] = 0,
         text: Text | None = None,
         text_field: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -205,13 +210,16 @@ class Model:
         Scores on the same items, with 95 % intervals of the difference from the dense model; parameters, multiply-adds, bytes and speed. A size that a method cannot have is told, with the nearest. Run the same command again to resume.
 
         Args:
-            keep: Shares of parameters kept in the targeted layers.
+            keep: Shares of parameters kept in the targeted layers; an empty list in a recipe, where every
+                row has a size of its own or a standard one.
             methods: What is compared, with options in place of the standard ones:
                 `svd,modegpt:temperature=0,width`; `all` adds the other kinds of operators, and those that
                 are trained [default: closed forms, pruning, and operators that few iterations fit].
+                `label=TEXT` names a row, so that a method has several; `size=rank=4` is a size of its own.
             no_controls: Leave out random factors and rounded weights.
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-                cut each apart, and `all` at once.
+                cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+                other.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
                 all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
                 --sites].
@@ -219,6 +227,10 @@ class Model:
                 [default: all]. `sweep` and `compose` cut those of each pattern, and of each role, apart.
             ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
                 expression.
+            heal: How to refit the next linear layer, which was not replaced, after query, key or value
+                (output), gate or up (down) were, for all rows [default: ridge after fits that read
+                calibration text and random factors, none after others].
+            against: Names of rows with which all others are compared, item by item.
             recover: Then train the replaced or pruned layers of every model, and nothing else, for this
                 many steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
                 `300:rate=0.0003` sets the largest step size [default: 0.001].
@@ -228,7 +240,9 @@ class Model:
                 `samples`, texts that the model writes itself. It should not overlap with the evaluation
                 text, which is told. `FILE:num_tokens=4096,seq_len=128` sets the largest number of tokens
                 [default: 12000] and the length of a window [default: 256].
-            seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
+            exclude_overlap: Leave out documents and questions that share words with the calibration text.
+            seed: Seed of random factors and initial parameters, and of calibration text that is drawn
+                [default: 0]. With several, the report has means and standard deviations.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
                 CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text, in all text files of the command [default: text].
@@ -236,7 +250,8 @@ class Model:
                 `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
                 `pocket`, those of the built-in model.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-                of multiple-choice questions in JSONL.
+                of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+                model.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -313,7 +328,8 @@ class Model:
                 `uniform:align=16` the sizes of pruned layers [default: 8, or 1 if a layer has a side of at
                 most 512].
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-                cut each apart, and `all` at once.
+                cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+                other.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
                 all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
                 --sites].
@@ -345,7 +361,8 @@ class Model:
                 `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
                 `pocket`, those of the built-in model.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-                of multiple-choice questions in JSONL.
+                of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+                model.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -388,7 +405,8 @@ class Model:
                 [default: 8, or 1 if a layer has a side of at most 512].
             method: Method that the plans name: one with ranks.
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-                cut each apart, and `all` at once.
+                cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+                other.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
                 all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
                 --sites].
@@ -440,7 +458,8 @@ class Model:
             lname: Weights by the names of the paper, as for --roles.
             lnum: Layers as in the paper, as for --layers; -1 means all layers at once.
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-                cut each apart, and `all` at once.
+                cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+                other.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
                 all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
                 --sites].
@@ -470,7 +489,8 @@ class Model:
                 `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
                 `pocket`, those of the built-in model.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-                of multiple-choice questions in JSONL.
+                of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+                model.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`: `window=256,num_fewshot=2`, `bos=always`.
@@ -517,7 +537,8 @@ class Model:
 
         Args:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-                cut each apart, and `all` at once.
+                cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+                other.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
                 all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
                 --sites].
@@ -545,7 +566,8 @@ class Model:
                 `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
                 `pocket`, those of the built-in model.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-                of multiple-choice questions in JSONL.
+                of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+                model.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`, and with the metric that chooses and the order of the items:
@@ -594,7 +616,8 @@ class Model:
 
         Args:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-                cut each apart, and `all` at once.
+                cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+                other.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
                 all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
                 --sites].
@@ -622,7 +645,8 @@ class Model:
                 `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
                 `pocket`, those of the built-in model.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-                of multiple-choice questions in JSONL.
+                of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+                model.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`, and with the metric that chooses and the order of the items:
@@ -672,7 +696,8 @@ class Model:
 
         Args:
             layers: Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose`
-                cut each apart, and `all` at once.
+                cut each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the
+                other.
             roles: Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default:
                 all linear layers of a transformer layer; `laser`, `sweep` and `compose` need them, or
                 --sites].
@@ -700,7 +725,8 @@ class Model:
                 `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
                 `pocket`, those of the built-in model.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-                of multiple-choice questions in JSONL.
+                of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+                model.
             limit: Evaluate only the first N documents of each task.
             evaluation: How texts and tasks are read, asked and scored, with keys that are options of
                 `eval`, and with the metric that selects, the order of the documents and what follows the
@@ -771,7 +797,8 @@ class Model:
                 `questions`, multiple choice and completions of a JSONL file (`--data questions=FILE`), and
                 `pocket`, those of the built-in model.
             data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE`
-                of multiple-choice questions in JSONL.
+                of multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+                model.
             num_fewshot: Number of few-shot examples [default: that of the task].
             laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
                 reproduces the paper's code, including its defects.

@@ -243,8 +243,11 @@ def compare(
     roles: Text | Sequence[Text] = (),
     sites: Text | Sequence[Text] = (),
     ignore: Text | Sequence[Text] = (),
-    seed: int = 0,
+    heal: Text | Sequence[Text] = (),
+    against: Text | Sequence[Text] = (),
+    seed: int | Sequence[int] = 0,
     title: Text = 'Comparison of methods',
+    dry_run: bool = False,
     output: StrPath | None = None,
     shard: str | None = None,
     progress: Progress = None,
@@ -257,23 +260,33 @@ def compare(
         potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
             `model.safetensors`.
         calibration: Structures in extended XYZ to fit to; their energies and forces are not read.
+            `FILE:examples=0-949,batch=10`; `validation=0.1` is the share of them for validation.
         num_structures: Largest number of structures to fit to, drawn with the seed.
-        test: Structures with forces, and energies if available, on which potentials are scored.
+        test: Structures with forces, and energies if available, on which potentials are scored:
+            `FILE:examples=0-199`.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
         keys: Names of energies and forces in the files: `energy=energy,forces=REF_forces`.
-        keep: Shares of parameters kept in the targeted layers.
+        keep: Shares of parameters kept in the targeted layers; an empty list in a recipe, where every
+            row has a size of its own or a standard one.
         methods: What is compared, with options in place of the standard ones: `svd,monarch:blocks=4`;
             `all` adds the other kinds of operators, and those that are trained [default: closed forms,
-            and operators that few iterations fit].
+            and operators that few iterations fit]. `label=TEXT` names a row, so that a method has
+            several; `size=rank=4` is a size of its own.
         no_controls: Leave out random factors and rounded weights.
-        layers: Layers to replace, counted from zero: `1`, `0,2`, `0-1` [default: all].
+        layers: Layers to replace, counted from zero: `1`, `0,2`, `0-1` [default: all]. Sets of layers,
+            divided by slashes, are replaced one after the other: `0/1/0-1`.
         roles: Roles of linear layers to replace, such as conv in a network of images, or mixing in a
             potential [default: all].
         sites: Names of linear layers to replace: a glob such as `fc*`, or a regular expression after
             `re:` [default: all].
         ignore: Names of linear layers to leave unchanged: a glob or, after `re:`, a regular expression.
-        seed: Seed of random factors and initial parameters, and of the order of what is fitted to.
+        heal: Linear layers to refit after every replacement: `roles=linear,layers=2`, with
+            `ridge=0.001` or `fit=trained,epochs=4` [default: none].
+        against: Names of rows with which all others are compared, item by item.
+        seed: Seed of random factors and initial parameters, and of the order of what is fitted to
+            [default: 0]. With several, the report has means and standard deviations.
         title: Title of the report.
+        dry_run: List the rows with their parameters, estimate the time of the fits, and stop.
         output: Directory of the comparison [default: runs/molecule-compare- and its fingerprint].
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.

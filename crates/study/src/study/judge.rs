@@ -1,7 +1,7 @@
 //! Trials as judges of comparisons.
 
 use super::{ExamplesOf, StudyError, Trial};
-use linwright_compare::{Costs, Judge, JudgeError, Made, SlotMethod, Slots, Speeds};
+use linwright_compare::{Asked, Costs, Judge, JudgeError, Made, SlotMethod, Slots, Speeds};
 use linwright_compress::CompressError;
 use linwright_compress::fit_to::FitTo;
 use linwright_evaluate::TaskResult;
@@ -129,12 +129,11 @@ impl<T: Trial> Judge for TrialJudge<'_, T> {
 
     fn make(
         &self,
-        method: &SlotMethod,
-        keep: Option<f64>,
+        asked: &Asked<SlotMethod>,
         fit_to: FitTo<'static>,
         monitor: &mut dyn Monitor,
     ) -> Result<Made<T::Network>, StudyError> {
-        Ok(self.slots.make(method, keep, fit_to, monitor)?)
+        Ok(self.slots.make(asked, fit_to, monitor)?)
     }
 
     fn scores(

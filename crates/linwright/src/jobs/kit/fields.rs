@@ -168,7 +168,7 @@ impl Field {
             .any(|schema| schema.get("x-pairs") == Some(&Value::Bool(true)));
         let has_term = items.unwrap_or(schema).contains_key(TERM);
         let is_required = holds("x-positional") || holds("x-required");
-        let is_plain = !default.is_array() && !default.is_null();
+        let is_plain = items.is_none() && !default.is_array() && !default.is_null();
         Self {
             key: key.to_owned(),
             help: text("description").unwrap_or_default().replace('\n', " "),

@@ -40,9 +40,38 @@ pub fn parse_layers(option: &str, text: &str) -> Result<Vec<usize>, JobError> {
     }
 }
 
+/// Sets of layers of an option, divided by slashes: `4/4,5/4-6`.
+///
+/// # Errors
+/// [`JobError`] as [`parse_layers`], and for one set twice.
+pub fn parse_layer_sets(option: &str, text: &str) -> Result<Vec<Vec<usize>>, JobError> {
+    let sets = text.split('/').map(|set| parse_layers(option, set));
+    let sets = sets.collect::<Result<Vec<_>, _>>()?;
+    match (1..sets.len()).find(|at| sets[..*at].contains(&sets[*at])) {
+        Some(at) => {
+            let set = sets[at].iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            let message = format!("--{option} \"{}\": the set {set} is named twice", shown(text));
+            Err(JobError::new(message))
+        }
+        None => Ok(sets),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_of_layers_are_divided_by_slashes_and_each_is_there_once() {
+        let sets = parse_layer_sets("layers", "4/4,5/4-6").unwrap();
+        assert_eq!(sets, [vec![4], vec![4, 5], vec![4, 5, 6]]);
+        for (wrong, word) in
+            [("4/4-5/4,5", "the set 4,5 is named twice"), ("4/", "expected layers")]
+        {
+            let error = parse_layer_sets("layers", wrong).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
 
     #[test]
     fn layers_are_numbers_and_ranges_in_both_directions() {

@@ -46,7 +46,7 @@ pub use fields::{Field, Kind, Name, Pairs, fields, flag_of, schema};
 pub(crate) use folded::catalogue;
 pub use folded::{Folded, Folding};
 pub use help::beginning;
-pub use layers::parse_layers;
+pub use layers::{parse_layer_sets, parse_layers};
 pub use outcome::{Outcome, write_pages};
 pub(crate) use read::check_together;
 pub use read::read;

@@ -103,6 +103,7 @@ mod tests {
 
     /// Options of text that name no file: names of things, lists of numbers, sizes, titles.
     const WORDS: &[&str] = &[
+        "against",
         "base_model",
         "batch_size",
         "chat_template_args",

@@ -39,7 +39,8 @@ pub struct EvaluationOptions {
     #[schemars(extend("x-short" = "t", "x-aliases" = ["task"], "x-value" = "TASK"))]
     pub tasks: Vec<String>,
     /// Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`; `questions=FILE` of
-    /// multiple-choice questions in JSONL.
+    /// multiple-choice questions in JSONL, and `multiple_choice=pocket` of those of the built-in
+    /// model.
     #[schemars(
         with = "Vec<String>",
         extend("x-value" = "TASK=FILE", "x-whole" = true, "x-pairs" = true, "examples" = ["a:test=b.jsonl"])

@@ -1,7 +1,7 @@
 //! Options that select weights.
 
 use crate::jobs::kit::named::{NameList, Names};
-use crate::jobs::kit::{JobError, Name, parse_layers};
+use crate::jobs::kit::{JobError, Name, parse_layer_sets, parse_layers};
 use linwright_compress::SlotSet;
 use linwright_compress::intervention::{FusedPart, Lname};
 use linwright_model::Role;
@@ -16,7 +16,7 @@ const ALL_LAYERS: &str = "all";
 #[serde(default)]
 pub struct SlotOptions {
     /// Layers, counted from zero: `26`, `27-17`, `0,3` [default: all]. `sweep` and `compose` cut
-    /// each apart, and `all` at once.
+    /// each apart, and `all` at once; `compare` takes sets of layers, `4/4,5`, one after the other.
     #[schemars(extend("x-value" = "LAYERS", "examples" = ["0-1"]))]
     pub layers: Option<String>,
     /// Roles of linear layers, the names of the LASER paper, or `attn`, `mlp`, `all` [default: all
@@ -47,6 +47,20 @@ impl SlotOptions {
         }
     }
 
+    /// Sets of layers, divided by slashes; none if all.
+    ///
+    /// # Errors
+    /// As [`Self::layers`], and for one set twice.
+    pub fn sets(&self) -> Result<Option<Vec<Vec<usize>>>, JobError> {
+        match self.layers.as_deref() {
+            None | Some(ALL_LAYERS) => Ok(None),
+            Some(text) => {
+                let sets = parse_layer_sets("layers", text);
+                sets.map(Some).map_err(|error| error.hint("`all` means all layers"))
+            }
+        }
+    }
+
     /// Whether all layers are cut at once: `--layers all`.
     #[must_use]
     pub fn all_at_once(&self) -> bool {
@@ -58,15 +72,21 @@ impl SlotOptions {
     /// # Errors
     /// As [`Self::layers`].
     pub fn set(&self) -> Result<SlotSet, JobError> {
+        Ok(SlotSet { layers: self.layers()?, ..self.set_of_all() })
+    }
+
+    /// The weights as a set, whatever their layers.
+    #[must_use]
+    pub fn set_of_all(&self) -> SlotSet {
         let roles = self.roles.iter().filter_map(|name| name.role()).map(|role| role.to_string());
         let groups = self.roles.iter().filter(|name| name.role().is_none());
-        Ok(SlotSet {
+        SlotSet {
             lnames: groups.filter_map(|name| name.lname()).collect(),
             roles: roles.collect(),
-            layers: self.layers()?,
+            layers: None,
             patterns: self.sites.clone(),
             ignore: self.ignore.clone(),
-        })
+        }
     }
 
     /// The same for cuts, where a name of the paper is a set of its own.

@@ -10,4 +10,5 @@ pub(crate) mod labels;
 pub(crate) mod md;
 pub(crate) mod potential;
 pub(crate) mod relax;
+pub(crate) mod structures;
 pub(crate) mod train;

@@ -1,7 +1,7 @@
 //! Labelled images as options of jobs.
 
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Catalogue, Failure, FailureKind, Terms};
+use crate::jobs::kit::{Catalogue, Failure, FailureKind, Terms, bounds};
 use linwright_data::Indices;
 use linwright_data::images::{ImageFiles, ImageFormat, ImageSource, Images};
 use linwright_nets::open_images;
@@ -54,6 +54,12 @@ pub struct FittedImages {
     pub labels: Option<PathBuf>,
     /// Use these images only: indices from zero such as `0-7999`.
     pub examples: Option<String>,
+    /// Images of a batch [default: 50].
+    #[schemars(range(min = 1, max = bounds::BATCH))]
+    pub batch: Option<usize>,
+    /// Share of the images for validation, the last ones in the order of a seed [default: 0.1].
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub validation: Option<f64>,
 }
 
 static FITTED: LazyLock<Catalogue> =

@@ -15,16 +15,18 @@ mod samples;
 
 pub(crate) use record::CalibrationRecord;
 
+use crate::jobs::kit::named::{NameList, Names};
 use crate::jobs::kit::source::{OpenModel, POCKET, text_file};
 use crate::jobs::kit::terms::{Catalogue, Terms};
-use crate::jobs::kit::{Failure, FailureKind, JobError, Session, bounds};
+use crate::jobs::kit::{Failure, FailureKind, JobError, Name, Session, bounds};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::tasks::open_answered;
 use linwright_data::{Corpus, Document};
-use linwright_evaluate::{Answered, DataUsed, canonical_task};
+use linwright_evaluate::{Answered, Bos, DataUsed, canonical_task};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Split, Windows, WindowsError};
 use linwright_run::sha256_hex;
+use linwright_tensor::RngKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -40,6 +42,9 @@ const TASK: &str = "task:";
 const COMBINATION: &str = "combination";
 /// Name of texts of the model itself.
 const SAMPLES: &str = "samples";
+/// Note on windows that overlap.
+const OVERLAPPING: &str = "calibration windows overlap and are split at random, as in arXiv \
+    2507.11688: most validation tokens are also training tokens";
 
 /// What `--calibration` names. A file that is called as one of the fixed names is `./NAME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,11 +112,39 @@ pub struct CalibrationText {
     /// Length of a calibration window, in tokens.
     #[schemars(range(min = 2, max = bounds::POSITIONS))]
     pub seq_len: usize,
+    /// Whether documents start with the beginning-of-sequence token [default: as those of the
+    /// evaluation].
+    #[schemars(with = "Option<Names<Bos>>")]
+    pub bos: Option<Bos>,
+    /// Division of windows into training and validation: `rotor_paper` is that of arXiv:2507.11688,
+    /// where windows overlap and most validation tokens are also training tokens.
+    #[schemars(with = "Names<Split>")]
+    pub split: Split,
+    /// Read the documents in an order that the seed draws.
+    pub shuffle: bool,
 }
 
 impl Default for CalibrationText {
     fn default() -> Self {
-        Self { dataset: String::new(), num_tokens: None, seq_len: SEQ_LEN }
+        Self {
+            dataset: String::new(),
+            num_tokens: None,
+            seq_len: SEQ_LEN,
+            bos: None,
+            split: Split::Contiguous,
+            shuffle: false,
+        }
+    }
+}
+
+impl NameList for Split {
+    fn names() -> Vec<Name> {
+        vec![
+            Name::new("contiguous").with_help("Disjoint windows, the last ones for validation"),
+            Name::new("rotor_paper")
+                .with_others(&["paper"])
+                .with_help("As in the code of arXiv:2507.11688, for comparison only"),
+        ]
     }
 }
 
@@ -151,6 +184,12 @@ pub(crate) struct CalibrationOptions<'a> {
     pub(crate) num_tokens: usize,
     /// Window in tokens.
     pub(crate) seq_len: usize,
+    /// Beginning-of-sequence token at the start of documents.
+    pub(crate) bos: Bos,
+    /// Division of windows.
+    pub(crate) split: Split,
+    /// Whether the seed draws the order of documents.
+    pub(crate) shuffle: bool,
     /// Seed of what is drawn.
     pub(crate) seed: u64,
     /// Whether only the size of the text counts.
@@ -172,6 +211,9 @@ impl<'a> CalibrationOptions<'a> {
             dataset: text.map(|text| text.dataset.as_str()),
             num_tokens: text.and_then(|text| text.num_tokens).unwrap_or(num_tokens),
             seq_len: text.map_or(SEQ_LEN, |text| text.seq_len),
+            bos: text.and_then(|text| text.bos).unwrap_or(evaluation.bos),
+            split: text.map_or(Split::Contiguous, |text| text.split),
+            shuffle: text.is_some_and(|text| text.shuffle),
             seed: 0,
             dry_run: false,
             evaluation,
@@ -194,6 +236,11 @@ impl<'a> CalibrationOptions<'a> {
     fn chosen(&self) -> Option<Dataset<'a>> {
         let name = self.dataset.or((self.model == POCKET).then_some(POCKET));
         name.map(Dataset::of)
+    }
+
+    /// Whether another seed gives another text.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.shuffle || self.chosen().is_some_and(Dataset::is_drawn)
     }
 
     /// Reads the documents, if they do not need the model; none if no text is named.
@@ -237,13 +284,16 @@ impl<'a> CalibrationOptions<'a> {
             Dataset::Samples => samples::write(self, model, session)?,
             _ => self.encode(&mut source, tokenizer)?,
         };
-        let first = tokenizer.first(self.evaluation.bos)?;
-        let windows =
-            Windows::new(&tokens, first, self.seq_len, self.num_tokens, Split::Contiguous)?;
+        let first = tokenizer.first(self.bos)?;
+        let windows = Windows::new(&tokens, first, self.seq_len, self.num_tokens, self.split)?;
         windows.check_positions(model.loaded.decoder.config().max_positions)?;
         let record = CalibrationRecord::new(self, &source, tokens.len(), &windows);
         session.detail(|| record.line());
-        Ok(Calibration { windows, record, notes: Vec::new(), documents: source.documents })
+        let notes = match self.split {
+            Split::Contiguous => Vec::new(),
+            Split::RotorPaper => vec![OVERLAPPING.to_owned()],
+        };
+        Ok(Calibration { windows, record, notes, documents: source.documents })
     }
 
     /// Tokens of as many documents as are needed; the others are dropped.
@@ -252,8 +302,12 @@ impl<'a> CalibrationOptions<'a> {
         source: &mut Source<'_>,
         tokenizer: &Tokenizer,
     ) -> Result<Vec<Vec<u32>>, Failure> {
+        if self.shuffle {
+            let key = RngKey::new(self.seed).fold("calibration documents");
+            key.stream().shuffle(&mut source.documents);
+        }
         let texts = source.documents.iter().map(|document| document.text.as_str()).enumerate();
-        let (bos, longest) = (self.evaluation.bos, source.longest);
+        let (bos, longest) = (self.bos, source.longest);
         let tokens = Windows::documents(texts, tokenizer, bos, self.num_tokens, longest);
         let tokens = tokens.map_err(|error| match error {
             WindowsError::Text { line, source: error } => {

@@ -1,11 +1,41 @@
 //! Documents of an evaluation that share words with calibration text.
 
-use super::Calibration;
 use super::record::SharedWords;
-use crate::jobs::kit::Session;
+use super::{Calibration, Source};
+use crate::jobs::kit::{Failure, Session};
 use linwright_data::CalibrationText;
-use linwright_evaluate::{Task, overlap};
+use linwright_evaluate::{Task, leave_out_overlap, overlap};
 use linwright_run::Monitor;
+
+impl Source<'_> {
+    /// Removes documents of tasks that share words with this text; gives notes for the report.
+    ///
+    /// # Errors
+    /// [`Failure`] if a task has no documents left.
+    pub(crate) fn leave_out(&self, tasks: &mut [Box<dyn Task>]) -> Result<Vec<String>, Failure> {
+        let mut text = CalibrationText::default();
+        for document in &self.documents {
+            text.add(document.place.clone(), &document.text);
+        }
+        let mut notes = Vec::new();
+        for task in tasks {
+            let found = leave_out_overlap(task.as_mut(), &text)?;
+            if found.overlapping > 0 {
+                notes.push(format!(
+                    "{} of {} documents of task {} are scored; the other {} are left out, since \
+                     they have {} words in a row, or all of theirs, in common with the calibration \
+                     text",
+                    found.documents - found.overlapping,
+                    found.documents,
+                    found.task,
+                    found.overlapping,
+                    found.words
+                ));
+            }
+        }
+        Ok(notes)
+    }
+}
 
 impl Calibration {
     /// Compares the documents of tasks with those of this text, and tells and records what they

@@ -65,7 +65,7 @@ impl CalibrationRecord {
             kind: dataset.kind().into(),
             name,
             data: source.data.clone(),
-            seed: dataset.is_drawn().then_some(options.seed),
+            seed: (dataset.is_drawn() || options.shuffle).then_some(options.seed),
             documents,
             windows: windows.windows().len(),
             tokens: windows.tokens(),

@@ -6,12 +6,13 @@ mod names;
 mod result;
 
 use self::result::{BestOfComparison, CompareCost, CompareResult};
+use crate::jobs::comparison::places::Seeds;
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{
     Division, Failure, Folding, Job, Outcome, OutputPath, Recover, Session, WithOptions, bounds,
 };
 use crate::jobs::language::calibration::{CalibrationOptions, CalibrationText};
-use crate::jobs::language::compress::StoredDType;
+use crate::jobs::language::compress::{Heal, StoredDType};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::slots::SlotOptions;
@@ -33,13 +34,15 @@ pub struct Compare {
     /// `owner/name[@revision]` on the hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
-    /// Shares of parameters kept in the targeted layers.
+    /// Shares of parameters kept in the targeted layers; an empty list in a recipe, where every row
+    /// has a size of its own or a standard one.
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub keep: Vec<f64>,
     /// What is compared, with options in place of the standard ones:
     /// `svd,modegpt:temperature=0,width`; `all` adds the other kinds of operators, and those that
     /// are trained [default: closed forms, pruning, and operators that few iterations fit].
+    /// `label=TEXT` names a row, so that a method has several; `size=rank=4` is a size of its own.
     #[schemars(extend("x-value" = "NAME:KEY=VALUE"))]
     pub methods: Vec<CandidateTerm>,
     /// Leave out random factors and rounded weights.
@@ -47,6 +50,14 @@ pub struct Compare {
     /// Linear layers to replace.
     #[serde(flatten)]
     pub slots: SlotOptions,
+    /// How to refit the next linear layer, which was not replaced, after query, key or value
+    /// (output), gate or up (down) were, for all rows [default: ridge after fits that read
+    /// calibration text and random factors, none after others].
+    #[schemars(with = "Option<Names<Heal>>")]
+    pub heal: Option<Heal>,
+    /// Names of rows with which all others are compared, item by item.
+    #[schemars(extend("x-value" = "ROW", "x-whole" = true))]
+    pub against: Vec<String>,
     /// Then train the replaced or pruned layers of every model, and nothing else, for this many
     /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
     /// `300:rate=0.0003` sets the largest step size [default: 0.001].
@@ -60,9 +71,13 @@ pub struct Compare {
     /// the length of a window [default: 256].
     #[schemars(extend("x-value" = "TEXT"))]
     pub calibration: Option<WithOptions<CalibrationText>>,
-    /// Seed of random factors and initial parameters, and of calibration text that is drawn.
-    #[schemars(range(min = 0, max = bounds::SEED))]
-    pub seed: u64,
+    /// Leave out documents and questions that share words with the calibration text.
+    pub exclude_overlap: bool,
+    /// Seed of random factors and initial parameters, and of calibration text that is drawn
+    /// [default: 0]. With several, the report has means and standard deviations.
+    #[schemars(extend("x-value" = "SEED"))]
+    #[schemars(with = "Vec<u64>", inner(range(min = 0, max = bounds::SEED)))]
+    pub seed: Seeds,
     /// What models are scored on; the first ranks. Of each task the first 200 documents, unless
     /// --limit or `samples` of --evaluation is given. With `pocket` its text and questions by
     /// default.
@@ -98,9 +113,12 @@ impl Default for Compare {
             methods: Vec::new(),
             no_controls: false,
             slots: SlotOptions::default(),
+            heal: None,
+            against: Vec::new(),
             recover: None,
             calibration: None,
-            seed: 0,
+            exclude_overlap: false,
+            seed: Seeds::default(),
             evaluation: EvaluationOptions::default(),
             title: "Comparison of methods".to_owned(),
             output: None,
@@ -141,11 +159,15 @@ impl Job for Compare {
 }
 
 impl Compare {
-    /// What its calibration text is.
-    fn calibration_text<'a>(&'a self, evaluation: &'a EvaluationOptions) -> CalibrationOptions<'a> {
+    /// What its calibration text is with a seed.
+    fn calibration_text<'a>(
+        &'a self,
+        evaluation: &'a EvaluationOptions,
+        seed: u64,
+    ) -> CalibrationOptions<'a> {
         let text = self.calibration.as_deref();
         CalibrationOptions {
-            seed: self.seed,
+            seed,
             dry_run: self.dry_run,
             ..CalibrationOptions::new(text, NUM_TOKENS, &self.model, evaluation)
         }

@@ -130,13 +130,27 @@ pub(crate) struct CompareCost {
     pub(crate) fit_seconds: Vec<Option<f64>>,
     /// Parameters of the targeted layers in each cell that has a model.
     pub(crate) parameters: Vec<Option<u64>>,
-    /// The same of the dense model.
+    /// The same of the dense model, on the first set of layers.
     pub(crate) parameters_dense: u64,
+    /// The layers of each cell, where there are sets of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) layers: Vec<Vec<usize>>,
+    /// Number of seeds.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub(crate) seeds: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn is_one(count: &usize) -> bool {
+    *count == 1
 }
 
 impl CompareCost {
     fn row(&self, at: usize) -> Vec<String> {
-        let Asked { candidate, keep } = &self.cells[at];
+        let asked = &self.cells[at];
         let (parameters, kept) = match (self.parameters[at], &self.left_out[at]) {
             (Some(count), _) => {
                 let share = count as f64 / self.parameters_dense.max(1) as f64;
@@ -146,10 +160,12 @@ impl CompareCost {
                 (String::new(), format!("no model: {}", reason.as_deref().unwrap_or_default()))
             }
         };
-        let asked = keep.map_or_else(String::new, |keep| keep.to_string());
+        let keep = asked.keep.map_or_else(String::new, |keep| keep.to_string());
         let seconds =
             self.fit_seconds[at].map_or_else(String::new, |seconds| format!("{seconds:.1}"));
-        vec![candidate.name(), asked, parameters, kept, seconds]
+        let layers = self.layers.get(at).map(|layers| format!("{layers:?}"));
+        let row = [asked.name(), keep].into_iter().chain(layers);
+        row.chain([parameters, kept, seconds]).collect()
     }
 }
 
@@ -157,15 +173,11 @@ impl Report for CompareCost {
     const KIND: &'static str = "compare-dry-run";
 
     fn document(&self) -> Document {
-        let columns = [
-            ("method", false),
-            ("asked", true),
-            ("parameters", true),
-            ("kept", false),
-            ("fit, s", true),
-        ];
+        let layers = (!self.layers.is_empty()).then_some(("layers", false));
+        let columns = [("method", false), ("asked", true)].into_iter().chain(layers);
+        let columns = columns.chain([("parameters", true), ("kept", false), ("fit, s", true)]);
         let rows = (0..self.cells.len()).map(|at| self.row(at));
-        let of_fits: f64 = self.fit_seconds.iter().flatten().sum();
+        let of_fits = self.fit_seconds.iter().flatten().sum::<f64>() * self.seeds as f64;
         let told = format!(
             "time of the fits: about {}, each size like the first of its method, without \
              pruning, which is not estimated",

@@ -131,12 +131,13 @@ impl Spending<'_> {
     /// Tries every candidate, and a division over the layers of the best that has ranks.
     pub(super) fn best(&self, session: &mut Session<'_>) -> Result<(Budgeted, Edits), Failure> {
         let (sites, none) = (self.budget.slots.clone(), Vec::new());
+        let outputs = LastOutputs::default();
         let decoder = &self.model.loaded.decoder;
         let plan_of = |edit: Edit| plan::standard(decoder, edit, self.job.seed);
         let work = Work {
             model: decoder,
             model_hash: &self.model.loaded.hash,
-            outputs: LastOutputs::default(),
+            outputs: &outputs,
             tokenizer: self.model.tokenizer()?,
             sentence: None,
             max_length: None,

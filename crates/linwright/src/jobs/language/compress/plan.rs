@@ -12,10 +12,15 @@ use serde_json::{Value, json};
 
 /// The plan of an edit, healed as by default.
 pub(in crate::jobs) fn standard(model: &Transformer, edit: Edit, seed: u64) -> Plan {
-    let replaced = edit.sites.of(model).unwrap_or_default();
     // The random control is healed as what it stands for.
     let is_control = matches!(edit.method, MethodSpec::Random(_));
     let heal = if edit.method.needs_text() || is_control { Heal::Ridge } else { Heal::None };
+    healed(model, edit, heal, seed)
+}
+
+/// The plan of an edit, healed in this way.
+pub(in crate::jobs) fn healed(model: &Transformer, edit: Edit, heal: Heal, seed: u64) -> Plan {
+    let replaced = edit.sites.of(model).unwrap_or_default();
     let heals = healing(model, &replaced, heal);
     Plan { seed, edits: std::iter::once(edit).chain(heals).collect() }
 }

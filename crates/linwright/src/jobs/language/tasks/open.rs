@@ -16,6 +16,8 @@ use linwright_run::Monitor;
 use std::cell::RefCell;
 use std::path::PathBuf;
 
+/// The questions `pocket`.
+const FACTS: &str = "facts.jsonl";
 /// The text `pocket`.
 const STORIES: &str = "stories-test.jsonl";
 
@@ -185,7 +187,7 @@ fn requests(
                 continue;
             }
         };
-        let path = data_file(file, "facts.jsonl", session)?;
+        let path = data_file(file, FACTS, session)?;
         requests.extend(TaskRequest::questions(&path, args.limit)?);
     }
     Ok(requests)
@@ -214,6 +216,7 @@ fn with_options<R>(
     open: impl FnOnce(&OpenOptions<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     args.template.check(args.apply_chat_template)?;
+    let data = data_of(args, session)?;
     let (variables, cancelled) = (session.variables(), session.cancelled());
     let mut chat_options = args.template.chat();
     // All prompts have the same, and so have those of a resumed run.
@@ -251,11 +254,19 @@ fn with_options<R>(
         whole_texts,
         ..LaserOptions::default()
     };
-    // Questions are read by their file, as requests name it.
+    open(&OpenOptions::new(data, text, harness, laser))
+}
+
+/// Data of tasks, in which `pocket` stands for the questions of the built-in model. Those of
+/// `questions` are read by their file, as requests name it.
+fn data_of(args: &EvaluationOptions, session: &mut Session<'_>) -> Result<Vec<DataFile>, Failure> {
     let is_asked = args.tasks.iter().any(|task| task == QUESTIONS);
     let is_of_others = |data: &&DataFile| !(is_asked && data.task == QUESTIONS);
-    let data = args.data.iter().filter(is_of_others).cloned().collect();
-    open(&OpenOptions::new(data, text, harness, laser))
+    let mut data: Vec<DataFile> = args.data.iter().filter(is_of_others).cloned().collect();
+    for own in data.iter_mut().filter(|own| own.path.as_os_str() == POCKET) {
+        own.path = data_file(POCKET, FACTS, session)?;
+    }
+    Ok(data)
 }
 
 /// The chat template that formats prompts.

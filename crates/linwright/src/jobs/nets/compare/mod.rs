@@ -3,7 +3,7 @@
 mod result;
 
 use self::result::NetCompared;
-use crate::jobs::comparison::{self, Comparing, ComparisonOptions};
+use crate::jobs::comparison::{self, Comparing, ComparisonOptions, SlotsCost, check_validation};
 use crate::jobs::kit::{
     Division, Failure, FailureKind, Job, Outcome, OutputPath, Session, WithOptions,
 };
@@ -27,7 +27,8 @@ pub struct CompareNet {
     #[schemars(extend("x-positional" = true))]
     pub net: String,
     /// Labelled images to fit to, of the same format and size as --images, with keys:
-    /// `FILE:labels=FILE,examples=0-7999`; a tenth of them is for validation.
+    /// `FILE:labels=FILE,examples=0-7999,batch=50`; `validation=0.1` is the share of them for
+    /// validation.
     #[schemars(extend("x-value" = "FILE:KEY=VALUE", "x-required" = true))]
     pub calibration: WithOptions<FittedImages>,
     /// Labelled images on which networks are scored: an idx or npy file, binary records of CIFAR,
@@ -52,7 +53,8 @@ impl Job for CompareNet {
         the dense network; parameters, multiply-adds, bytes and speed. A size that a method cannot \
         have is reported, with the nearest. Run the same command again to resume.";
     const DIVISION: Division = Division::Merged;
-    const RESULTS: &'static [ReportKind] = &[ReportKind::of::<NetCompared>()];
+    const RESULTS: &'static [ReportKind] =
+        &[ReportKind::of::<NetCompared>(), ReportKind::of::<SlotsCost>()];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.net), self.calibration.images.clone()];
@@ -62,7 +64,7 @@ impl Job for CompareNet {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        let candidates = self.comparison.candidates()?;
+        let rows = self.comparison.rows()?;
         let (source, eval) = (self.calibration()?, self.images.evaluation()?);
         session.step(&format!("loading {}", self.net));
         let OpenedNet { net, hash } = Net::open(Path::new(&self.net))?;
@@ -73,7 +75,7 @@ impl Job for CompareNet {
             job: self,
             options: &self.comparison,
             output: self.output.as_deref(),
-            candidates,
+            rows,
             trial: &trial,
             name: session.portable(&self.net),
             scored_sha256: trial.scored_sha256(),
@@ -87,13 +89,17 @@ impl CompareNet {
     /// The images to fit to.
     fn calibration(&self) -> Result<ImageCalibration, Failure> {
         let eval = self.images.evaluation()?;
-        let list = self.calibration.examples.as_deref();
+        let FittedImages { images, labels, examples, batch, validation } =
+            self.calibration.0.clone();
+        let standard = ImageCalibration::new(ImageFiles::One(images));
         Ok(ImageCalibration {
             format: eval.format,
-            labels: self.calibration.labels.clone().map(ImageFiles::One),
+            labels: labels.map(ImageFiles::One),
             resize: eval.resize,
-            examples: chosen("--calibration examples=", list)?,
-            ..ImageCalibration::new(ImageFiles::One(self.calibration.images.clone()))
+            examples: chosen("--calibration examples=", examples.as_deref())?,
+            batch: batch.unwrap_or(standard.batch),
+            validation: check_validation(validation)?.unwrap_or(standard.validation),
+            ..standard
         })
     }
 }
