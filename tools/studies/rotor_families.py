@@ -16,6 +16,8 @@ import sys
 
 PERMUTATIONS = 10_000
 SIZES = ("500", "1500", "4000", "12000")
+#: Headings of the comparisons by the names of their jobs.
+TABLES = {"query-key-and-value": "Query, key and value", "query-alone": "Query alone"}
 #: Rows that are no fit of an operator: nothing is fitted, or what is fitted is the dense weight.
 CONTROLS = ("untouched", "nothing")
 #: Maps that were drawn and not fitted.
@@ -60,12 +62,16 @@ def tested(errors, losses):
     return found, (as_far + 1) / (PERMUTATIONS + 1)
 
 
-def means(report):
-    """Mean error of the fits and loss by table, number of layers and method, in the order of the report."""
+def means(jobs):
+    """Mean error of the fits and loss by table, number of layers and row, in the order of the results."""
     found = {}
-    for row in report["rows"]:
-        key = (row["comparison"], len(row["layers"]), row["method"])
-        found.setdefault(key, []).append((row["fit_error"], nll(row["results"])))
+    for name, result in jobs.items():
+        for cell in result["compare"]["cells"]:
+            model = cell["found"]["model"]
+            error = statistics.fmean(site["relative_error"] for site in model["fits"]["sites"])
+            row = cell.get("label", cell["method"])
+            key = (TABLES.get(name, name), len(cell["place"]["layers"]), row)
+            found.setdefault(key, []).append((error, nll(model["results"])))
     return {key: tuple(statistics.fmean(column) for column in zip(*values)) for key, values in found.items()}
 
 
@@ -78,8 +84,8 @@ def is_low_rank(method):
 
 
 def main():
-    report = json.loads((pathlib.Path(sys.argv[1]) / "report.json").read_text())
-    dense, cells = nll(report["baseline"]), means(report)
+    jobs = json.loads((pathlib.Path(sys.argv[1]) / "results.json").read_text())["jobs"]
+    dense, cells = nll(next(iter(jobs.values()))["compare"]["dense"]["results"]), means(jobs)
     tables = list(dict.fromkeys(key[0] for key in cells))
     print("# Error of the fits against loss of the model\n\n## Rank correlations\n")
     print("| Table | Layers | Size | Methods | Fitted: correlation | p | Without low rank: methods | correlation | p "

@@ -49,6 +49,9 @@ const OF_THE_RUN: [&str; 12] = [
 /// Folder of outputs whose names would be among these.
 const APART: &str = "jobs";
 
+/// Options that name what a job works on: a language model, a small network, a potential.
+const MODELS: [&str; 3] = ["model", "net", "potential"];
+
 /// Option by which a job replaces existing outputs.
 const FORCE: &str = "force";
 
@@ -223,12 +226,13 @@ impl JobList {
     /// # Errors
     /// [`Failure`] if no job names a model.
     pub fn use_model(&mut self, model: &str) -> Result<(), Failure> {
-        let first = self.entries.iter().find_map(|entry| entry.options.get("model")).cloned();
+        let of = |entry: &Entry| MODELS.iter().find_map(|key| entry.options.get(*key)).cloned();
+        let first = self.entries.iter().find_map(of);
         let first = first.filter(Value::is_string).ok_or_else(|| {
             Failure::usage("no job of the recipe names a model that --model could replace")
         })?;
         for entry in &mut self.entries {
-            for key in ["model", "baseline", "base"] {
+            for key in MODELS.into_iter().chain(["baseline", "base"]) {
                 if entry.options.get(key) == Some(&first) {
                     entry.options.insert(key.to_owned(), model.into());
                 }

@@ -132,6 +132,12 @@ impl Recipe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::kit::Host;
+    use crate::jobs::language::calibration::CalibrationOptions;
+    use crate::jobs::language::tasks::open_tasks_if_any;
+    use crate::jobs::{CalibrationText, Compare, EvaluationOptions};
+    use linwright_evaluate::{Build, Task};
+    use linwright_run::Silent;
     use std::path::PathBuf;
 
     /// Checks a recipe, including the options of its jobs.
@@ -149,6 +155,45 @@ mod tests {
             let read = check(Path::new(preset.name), preset.text);
             assert!(read.is_ok(), "{}: {read:?}", preset.name);
             assert!(PRESETS[..index].iter().all(|other| other.name != preset.name));
+        }
+    }
+
+    #[test]
+    fn what_runs_first_asks_nothing_that_its_calibration_text_holds() {
+        let host = Host {
+            variable: &|_| None,
+            cancelled: &|| false,
+            build: Build { version: "0", commit: "" },
+        };
+        let mut silent = Silent;
+        let mut session = Session::new(&mut silent, host);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket");
+        let file = |name: &str| folder.join(name).display().to_string();
+        for name in ["main-job", "equal-parameters-pocket"] {
+            let preset = PRESETS.iter().find(|preset| preset.name == name).unwrap();
+            let read = Recipe::read(Path::new(name), name, preset.text, &[]).unwrap();
+            let Recipe::Jobs(list) = read else { panic!("{name}") };
+            let job: Compare = crate::jobs::read(&list.entries[0].options).unwrap();
+            assert!(job.exclude_overlap, "{name}");
+            let evaluation = EvaluationOptions {
+                text: Some(file("stories-test.jsonl")),
+                data: vec![format!("multiple_choice={}", file("facts.jsonl")).parse().unwrap()],
+                ..job.evaluation.clone()
+            };
+            let dataset = file("calibration.jsonl");
+            let text = CalibrationText { dataset, ..job.calibration.unwrap().0 };
+            let text = CalibrationOptions::new(Some(&text), 40_000, "pocket", &evaluation);
+            let source = text.open(&mut session).unwrap().unwrap();
+            let mut tasks = open_tasks_if_any(&evaluation, &[], &mut session).unwrap();
+            let counts = |tasks: &[Box<dyn Task>]| -> Vec<usize> {
+                tasks.iter().map(|task| task.items().len()).collect()
+            };
+            assert_eq!(counts(&tasks), [400, 1064]);
+            let notes = source.leave_out(&mut tasks).unwrap();
+            assert_eq!(counts(&tasks), [279, 871]);
+            let expected = "279 of 400 documents of task text are scored";
+            assert!(notes[0].starts_with(expected), "{notes:?}");
+            assert_eq!(source.leave_out(&mut tasks).unwrap(), [""; 0], "{name}");
         }
     }
 
