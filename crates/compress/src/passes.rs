@@ -42,7 +42,7 @@ impl CaptureForm {
             }
             _ => None,
         };
-        Self { from_inputs: targets_from_inputs(slots, needs), left }
+        Self { from_inputs: targets_from_inputs(slots, needs, true), left }
     }
 }
 

@@ -330,8 +330,8 @@ impl<'a, N: Network> Lockstep<'a, N> {
             _ => (0, None),
         };
         let needs: Vec<Needs> = wanted.iter().map(|wanted| wanted.needs).collect();
-        let from_inputs = targets_from_inputs(&slots, &needs);
         let differ = self.begins_apart || self.edited.iter().any(|stage| *stage < stages.end);
+        let from_inputs = targets_from_inputs(&slots, &needs, differ);
         let targets = match (from_inputs, differ) {
             (false, _) => Targets::Outputs,
             (true, false) => Targets::Inputs,
@@ -579,15 +579,16 @@ fn stages_of(slots: &[&LinearSlot]) -> Range<usize> {
 }
 
 /// Whether the targets of sites that read one input follow from sums over it in both networks for
-/// less work than from outputs: where those with targets have more outputs together than inputs,
-/// and no site needs samples.
+/// less work than from outputs: where those with targets have more outputs together than inputs, or
+/// these do not `differ` between the networks, and no site needs samples.
 #[must_use]
-pub fn targets_from_inputs(slots: &[&LinearSlot], needs: &[Needs]) -> bool {
+pub fn targets_from_inputs(slots: &[&LinearSlot], needs: &[Needs], differ: bool) -> bool {
     let with_targets = || slots.iter().zip(needs).filter(|(_, needs)| **needs == Needs::Stats);
     let outputs: usize = with_targets().map(|(slot, _)| slot.shape().out).sum();
     let are_linear = with_targets().all(|(slot, _)| matches!(slot.op(), Op::Linear(_)));
     let inputs = slots.first().map_or(0, |slot| slot.shape().inp);
-    !needs.contains(&Needs::Samples) && are_linear && outputs > inputs
+    let takes_less = if differ { outputs > inputs } else { outputs > 0 };
+    !needs.contains(&Needs::Samples) && are_linear && takes_less
 }
 
 fn network_error(error: impl Error + Send + Sync + 'static) -> CaptureError {
