@@ -4,7 +4,7 @@
 //! and run once. States between stages are kept from one capture to the next, in memory within a
 //! bound or else in an unnamed file, so that captures at rising stages cost one pass in all. A
 //! capture that runs the original network through whole stages keeps its states after them as well,
-//! and where several sites read an input their targets follow from sums over it ([`originals`]).
+//! and where several sites read an input their targets follow from sums over it (module `originals`).
 //! The results do not depend on the bound.
 //!
 //! Each member of a [`Team`] runs a part of the batches. Sums are exact, and samples are put in the
