@@ -4,8 +4,8 @@
 //! and run once. States between stages are kept from one capture to the next, in memory within a
 //! bound or else in an unnamed file, so that captures at rising stages cost one pass in all. A
 //! capture that runs the original network through whole stages keeps its states after them as well,
-//! and where several sites read an input their targets follow from sums over it (module `originals`).
-//! The results do not depend on the bound.
+//! and where several sites read an input their targets follow from sums over it (the module
+//! `originals`). The results do not depend on the bound.
 //!
 //! Each member of a [`Team`] runs a part of the batches. Sums are exact, and samples are put in the
 //! order of batches, so that the results do not depend on the team either.
@@ -364,8 +364,10 @@ impl<'a, N: Network> Lockstep<'a, N> {
                 if !Self::keep(&states, known, &mut kept) {
                     (*known, kept) = (Place::Nowhere, Vec::new());
                 }
+                let keeps = !matches!(known, Place::Nowhere);
+                let targets = (wanted, from_inputs);
                 let (recording, after) =
-                    self.record(edited, &input, states, &stages, (wanted, from_inputs))?;
+                    self.record(edited, &input, states, (&stages, keeps), targets)?;
                 if let Some(states) = kept.last_mut() {
                     // What has no room in a file is computed again.
                     let after = after.map(|mut state| {
@@ -484,13 +486,13 @@ impl<'a, N: Network> Lockstep<'a, N> {
     /// Records the inputs of sites in the edited network, and their outputs in the original one if
     /// a site needs them, or there as well their inputs if these are enough. If the networks are
     /// equal up to these stages, one pass gives both. Outputs come with the state of the original
-    /// network after the stages, unless it is known already.
+    /// network after the stages, unless it is known already or no states are kept.
     fn record<'b>(
         &self,
         edited: &N,
         input: &N::Input,
         mut states: States<N::State>,
-        stages: &Range<usize>,
+        (stages, keeps): (&Range<usize>, bool),
         (wanted, from_inputs): (&'b [Wanted<'b>], bool),
     ) -> Result<(Recording<'b>, Option<N::State>), CaptureError> {
         let mut state = match states.edited.take() {
@@ -514,7 +516,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
             let inputs = run(edited, &mut state, Recording::of_inputs(wanted))?;
             return Ok((Recording { original_input: own.input, ..inputs }, None));
         }
-        let to_the_end = states.ahead.is_none();
+        let to_the_end = keeps && states.ahead.is_none();
         let recording = Recording { to_the_end, ..Recording::new(wanted) };
         let mut recording = run(self.original, &mut states.original, recording)?;
         if let Some(mut state) = state {

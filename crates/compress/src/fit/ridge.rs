@@ -399,6 +399,15 @@ mod tests {
     }
 
     #[test]
+    fn where_nothing_is_to_correct_the_smallest_ridge_is_chosen() {
+        let (sums, weight) = problem(30);
+        let exact = sums.map(|stats| SiteStats::of_map(&stats.inputs, weight.view()));
+        let pulled = solved(&exact, &weight, Ridge::Auto, false);
+        assert_eq!(pulled.map, weight);
+        assert!(pulled.share.is_some_and(|share| share < 1.001e-5), "{:?}", pulled.share);
+    }
+
+    #[test]
     fn the_automatic_ridge_has_the_least_error_on_held_out_samples() {
         for (rows, is_biased) in [(6, false), (12, true), (30, false), (400, true)] {
             let (sums, weight) = problem(rows);

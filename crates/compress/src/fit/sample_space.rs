@@ -22,6 +22,9 @@ use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{Eigh, solve_spd};
 use linwright_tensor::{Mat, MatRef};
 
+/// The least share of the squares of targets that is more than rounding of outputs in `f32`.
+const ROUNDING: f64 = 1e-11;
+
 /// Columns widened to `f64` at a time.
 const PANEL: usize = 512;
 
@@ -36,7 +39,8 @@ pub(crate) fn regression(
     is_biased: bool,
 ) -> Result<Pulled, FitError> {
     let (x, y) = samples.training();
-    let left = left_of(x, y, weight);
+    let mut left = left_of(x, y, weight);
+    drop_rounding(&mut left, y);
     let (gram, constant) = products(x, is_biased);
     let n = x.rows();
     let trace: f64 = (0..n).map(|i| gram.at(i, i)).sum();
@@ -104,6 +108,15 @@ fn left_of(x: MatRef<'_, f32>, y: MatRef<'_, f32>, weight: &Mat<f64>) -> Mat<f64
         product(-1.0, panel.view().into(), of, left.view_mut(), Write::Add);
     }
     left
+}
+
+/// Sets what the weight leaves to zero where it is rounding, which would choose a ridge.
+fn drop_rounding(left: &mut Mat<f64>, y: MatRef<'_, f32>) {
+    let squares: f64 = left.data().iter().map(|v| v * v).sum();
+    let row = |i: usize| y.row(i).iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+    if squares <= ROUNDING * (0..y.rows()).map(row).sum::<f64>() {
+        left.data_mut().fill(0.0);
+    }
 }
 
 /// `Rᵀ Q diag(f(w)) Qᵀ`, (out, n).
@@ -206,6 +219,21 @@ mod tests {
             let offset = offset.unwrap_or_else(|| vec![0.0; 7]);
             let error = stats.squared_error_with(&map, &offset);
             assert!(error < 1e-6 * stats.target_power(), "{is_biased}: {error}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_to_correct_the_weight_stays_and_rounding_chooses_no_ridge() {
+        let (x, weight) = (random(25, 300, 1).cast::<f32>(), random(40, 300, 2));
+        let y = Mat::from_fn(25, 40, |i, o| {
+            let products = weight.row(o).iter().zip(x.row(i));
+            products.fold(0.0f32, |sum, (w, x)| sum + *w as f32 * x)
+        });
+        let samples = Samples { x: Rows::of(x), y: Rows::of(y), train: 20 };
+        for is_biased in [false, true] {
+            let pulled = regression(&samples, &weight, Ridge::Auto, is_biased).expect("solves");
+            assert_eq!(pulled.map, weight, "{is_biased}");
+            assert!(pulled.share.is_some_and(|share| share < 1.001e-5), "{:?}", pulled.share);
         }
     }
 
