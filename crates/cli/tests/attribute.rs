@@ -1,7 +1,7 @@
 //! `attribute`: stores of gradients, and which training examples made a model answer as it does.
 
+use crate::compare_images::{images, labels};
 use crate::families::Tiny;
-use crate::image_study::{images, labels};
 use crate::workshop::{Outcome, Workshop, names};
 use serde_json::{Value, json};
 

@@ -139,28 +139,26 @@ version: 1
 title: Rows
 model: model
 calibration: {dataset: task:piqa, num_tokens: 300, seq_len: 16}
-eval: {text: text.jsonl, window: 16, limit: 1, data: [\"piqa:train=train.jsonl\"]}
-tables:
-  - title: The first layer
-    layers: [[0]]
-    targets: [output]
-    heal: []
-    methods:
-      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
+text: text.jsonl
+limit: 1
+evaluation: {window: 16}
+data: [\"piqa:train=train.jsonl\"]
+keep: []
+no_controls: true
+jobs:
+  - compare: {layers: 0, roles: output, methods: [{method: low_rank, size: rank=1, label: LR1}]}
 ";
 
 #[test]
-fn tables_calibrate_on_tasks_and_refuse_samples() {
+fn comparisons_of_recipes_calibrate_on_tasks() {
     let w = Workshop::new();
     piqa(&w, "train.jsonl", 0..40);
     w.write("own.yaml", RECIPE);
     w.ok("run -r own.yaml -o out");
-    let provenance = &w.json("out/report.json")["provenance"]["data"];
+    let provenance = &w.json("out/compare-1/result.json")["provenance"]["data"];
     let calibration =
         provenance.as_array().unwrap().iter().find(|one| one["purpose"] == "calibration");
     assert_eq!(calibration.unwrap()["path"], "task:piqa", "{provenance}");
-    w.write("own.yaml", RECIPE.replace("task:piqa,", "samples,"));
-    w.fails("run -r own.yaml -o other", 3, &["calibration.dataset: samples", "task:NAME"]);
     w.write("own.yaml", RECIPE.replace("[\"piqa", "[\"pika=train.jsonl\", \"piqa"));
-    w.fails("run -r own.yaml -o other", 3, &["eval.data", "which is empty"]);
+    w.fails("run -r own.yaml -o other", 2, &["--data names pika, which is not a task"]);
 }

@@ -1,6 +1,6 @@
 //! `collapse`: neural collapse of features and networks, and where training leads.
 
-use crate::image_study::{images, labels};
+use crate::compare_images::{images, labels};
 use crate::workshop::Workshop;
 use serde_json::{Map, Value, json};
 

@@ -12,7 +12,7 @@ const COMPARE: &str = "compare model --keep 0.5 --no-controls --layers 0/0,1 --r
     --text text.jsonl --evaluation window=64,bos=always --tasks questions --data questions=questions.jsonl";
 
 /// A recipe of two comparisons of the tiny model.
-const RECIPE: &str = "
+pub(crate) const RECIPE: &str = "
 version: 1
 title: A tiny comparison
 model: model
@@ -152,8 +152,12 @@ fn shards_of_runs_give_the_same_bytes() {
 fn a_recipe_of_comparisons_gives_a_report_again_the_same_and_is_reproduced() {
     let w = Workshop::new();
     w.write("tiny.yaml", RECIPE);
-    let costs = w.ok("run -r tiny.yaml --dry-run");
+    w.write("elsewhere.yaml", RECIPE.replace("model: model", "model: elsewhere"));
+    let before = w.names();
+    w.fails("run -r elsewhere.yaml --dry-run", 1, &["elsewhere"]);
+    let costs = w.ok("run -r elsewhere.yaml --model model --dry-run");
     assert!(costs.contains("LR2-closed") && costs.contains("time of the fits"), "{costs}");
+    assert_eq!(w.names(), before);
     let shown = w.ok("run --recipe tiny.yaml --output out");
     for said in ["nested", "up-and-gate", "rotor", "LR2-closed", "BH1", "report.html"] {
         assert!(shown.contains(said), "{said:?} in {shown}");
@@ -167,6 +171,24 @@ fn a_recipe_of_comparisons_gives_a_report_again_the_same_and_is_reproduced() {
     };
     let dense = metric(&nested["compare"]["dense"]["results"], 0, "token_perplexity");
     assert!((of("untouched") / dense - 1.0).abs() < 0.05 && of("nothing") != of("untouched"));
+    // A product with a thin matrix takes each number once; a network of rotors takes many times.
+    for (row, layers) in
+        [("rotor", json!([0])), ("rotor", json!([0, 1])), ("LR2-closed", json!([0]))]
+    {
+        let own = rows.iter().find(|own| own.0 == row && own.1 == layers).unwrap();
+        let (macs, kept) = (&own.3["fits"]["macs"], &own.3["parameters"]["targeted"]);
+        assert_eq!(
+            macs["targeted"].as_u64() > kept.as_u64(),
+            row == "rotor",
+            "{row}: {macs}, {kept}"
+        );
+    }
+    let perplexity = |row: &str, layers: Value, seed: u64| {
+        let own = rows.iter().find(|own| (&own.0[..], &own.1, own.2) == (row, &layers, seed));
+        metric(&own.unwrap().3["results"], 0, "token_perplexity")
+    };
+    assert_ne!(perplexity("rotor", json!([0]), 0), perplexity("rotor", json!([0]), 1));
+    assert_ne!(perplexity("rotor", json!([0]), 0), perplexity("rotor", json!([0, 1]), 0));
     assert!(w.text("out/nested/report.html").contains("<svg"));
     let report = w.ok("report out");
     assert!(report.contains("A tiny comparison") && report.contains("ms for 256 rows"), "{report}");
@@ -180,6 +202,68 @@ fn a_recipe_of_comparisons_gives_a_report_again_the_same_and_is_reproduced() {
     assert!(said.contains("files have the same bytes"), "{said}");
     w.write("tiny.yaml", RECIPE.replace("rank=2", "rank=3"));
     w.fails("run -r tiny.yaml -o out", 6, &["another run"]);
+}
+
+#[test]
+fn a_report_of_comparisons_is_rendered_again() {
+    let w = Workshop::new();
+    w.write("tiny.yaml", RECIPE.replace("seed: [0, 1]", "seed: 3"));
+    w.ok("run -r tiny.yaml -o out");
+    let (html, markdown) = (w.text("out/report.html"), w.text("out/report.md"));
+    assert!(html.contains("up-and-gate") && markdown.contains("LR2-closed"));
+    assert!(!html.contains("src=\"http") && !html.contains("<script src"));
+    // What is printed has the times of measured.json; the files have the same bytes again.
+    for format in ["terminal", "markdown", "html"] {
+        let shown = w.ok(&format!("report out --format {format}"));
+        assert!(shown.contains("ms for 256 rows") && shown.contains("LR2-closed"), "{format}");
+    }
+    assert!(!html.contains("ms for 256 rows") && !markdown.contains("ms for 256 rows"));
+    assert_eq!((w.text("out/report.html"), w.text("out/report.md")), (html, markdown));
+    let whole = w.text("out/results.json");
+    w.write("out/results.json", &whole[..whole.len() / 2]);
+    w.fails("report out", 1, &["results.json is not a saved result"]);
+    w.fails("report model", 1, &["model", "directory of a finished run"]);
+    w.write("other.json", "{\"model\": \"m\", \"sweep\": {}}");
+    w.fails("report other.json", 1, &["other.json is not a saved result"]);
+}
+
+#[test]
+fn a_comparison_takes_further_texts_and_tasks() {
+    let w = crate::tasks::workshop();
+    w.write(
+        "verse.yaml",
+        "task: verse\ndataset_path: json\ndataset_kwargs: {data_files: {test: text.jsonl}}\n\
+         test_split: test\noutput_type: loglikelihood_rolling\ndoc_to_text: \"\"\n\
+         doc_to_target: \"{{text}}\"\nmetric_list: [{metric: word_perplexity}]\n",
+    );
+    let tasks = "tasks: [multiple_choice, boats.yaml, verse.yaml]";
+    let few = RECIPE.replace("window: 64,", "window: 64, num_fewshot: 0,");
+    let recipe = few.replace("tasks: [multiple_choice]", tasks).replace("seed: [0, 1]", "seed: 0");
+    w.write("tiny.yaml", &recipe);
+    w.ok("run -r tiny.yaml -o out");
+    let found = w.json("out/up-and-gate/result.json")["compare"].clone();
+    let names = |results: &Value| -> Vec<String> {
+        let all = results.as_array().unwrap().iter();
+        all.map(|result| result["task"].as_str().unwrap().to_owned()).collect()
+    };
+    let expected = ["text", "multiple_choice", "boats", "verse"];
+    assert_eq!(names(&found["dense"]["results"]), expected);
+    assert_eq!(names(&found["cells"][0]["found"]["model"]["results"]), expected);
+    let boats = &found["dense"]["results"][2];
+    assert_eq!(boats["counts"]["items"], 3, "the limit holds for tasks: {boats}");
+    // The token at the start is that of the recipe.
+    assert_eq!(boats["protocol"], "lm-eval_0-shot_bos-always", "{boats}");
+    let shown = w.text("out/report.md");
+    for column in ["Accuracy, multiple choice", "Accuracy, boats", "word perplexity"] {
+        assert!(shown.contains(column), "{column}: {shown}");
+    }
+    let twice = recipe.replace("tasks: [multiple_choice, ", "tasks: [text, multiple_choice, ");
+    w.write("twice.yaml", twice.replace("data: [", "data: [\"text=text.jsonl\", "));
+    w.fails("run -r twice.yaml -o other", 2, &["text"]);
+    // Another content of a task's data is another run.
+    w.write("rows.jsonl", w.text("rows.jsonl").replace("Mira did", "Mira"));
+    w.fails("run -r tiny.yaml -o out", 6, &["rows.jsonl has another content"]);
+    assert!(!w.path("other").exists());
 }
 
 #[test]
@@ -197,6 +281,18 @@ fn documents_that_the_calibration_text_holds_are_left_out() {
     let mut lines: Vec<String> = w.text("text.jsonl").lines().map(str::to_owned).collect();
     lines[1] = json!({ "text": mixed }).to_string();
     w.write("text.jsonl", lines.join("\n"));
+    // It is told, or left out.
+    let told = w.ok_json(&format!("{} -o told", line.replace("--exclude-overlap", "")));
+    assert_eq!(items(&told), 3);
+    let notes = told["compare"]["notes"].to_string();
+    for said in
+        ["1 of 3 documents share 13 consecutive words", "with the calibration text", "too good"]
+    {
+        assert!(notes.contains(said), "{said}: {notes}");
+    }
+    // Nothing would be left of text that is the calibration text itself.
+    let same = line.replace("--text text.jsonl", "--text calibration.jsonl");
+    w.fails(&format!("{same} -o no"), 1, &["documents without overlap with the calibration text"]);
     let found = w.ok_json(&format!("{line} -o common"));
     assert_eq!(items(&found), 2);
     let notes = found["compare"]["notes"].to_string();
@@ -204,11 +300,12 @@ fn documents_that_the_calibration_text_holds_are_left_out() {
         notes.contains("2 of 3 documents of task text are scored; the other 1 are left out"),
         "{notes}"
     );
+    assert!(!notes.contains("too good"), "{notes}");
 }
 
 #[test]
 fn networks_of_images_and_potentials_have_the_same_axes() {
-    let w = crate::image_study::workshop();
+    let w = crate::compare_images::workshop();
     let line = "compare-net net.yaml --keep 0.5 --no-controls --methods svd,low_rank:size=rank=1,label=LR1 \
                 --calibration a-images-idx3-ubyte:examples=0-79,batch=16,validation=0.2 \
                 --images a-images-idx3-ubyte:labels=a-labels-idx1-ubyte,examples=80-119";

@@ -42,18 +42,15 @@ fn every_command_names_site_and_stage_of_an_overflow() {
     }
 }
 
-const STUDY: &str = "\
+const RECIPE: &str = "\
 version: 1
 title: A sum that overflows
 model: model
-seeds: [0]
 calibration: {dataset: calibration.jsonl, num_tokens: 600, seq_len: 32}
-eval: {text: text.jsonl, window: 64}
-tables:
-  - title: One layer
-    layers: [[0]]
-    methods:
-      - {label: LR2, fit: {method: low_rank}, size: {rank: 2}}
+text: text.jsonl
+evaluation: {window: 64}
+jobs:
+  - compare: {keep: [], no_controls: true, layers: 0, methods: [{method: low_rank, size: rank=2, label: LR2}]}
 ";
 
 #[test]
@@ -73,7 +70,7 @@ fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
     }
     assert!(!w.path("out").exists());
     let calibration = "--calibration calibration.jsonl:num_tokens=600,seq_len=32";
-    w.write("study.yaml", STUDY);
+    w.write("recipe.yaml", RECIPE);
     let sweep = "--roles q_proj --layers 0 --size rate=5";
     for (command, kept) in [
         ("eval model --text text.jsonl --window 64 -o out.json".to_owned(), false),
@@ -81,7 +78,7 @@ fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
         (format!("sweep model {sweep} {text} -o out"), false),
         (format!("compose model {sweep} {text} -o out"), false),
         (format!("compare model --keep 0.6 --methods low_rank {calibration} {text} -o out"), false),
-        ("run --recipe study.yaml --output out".to_owned(), false),
+        ("run --recipe recipe.yaml --output out".to_owned(), false),
     ] {
         let told = w.run(&format!("{command} --quiet"));
         let stderr = told.failed(&command, 1, &["token_perplexity is inf", "overflows"]);

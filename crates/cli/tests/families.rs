@@ -156,14 +156,13 @@ version: 1
 title: One row
 model: model
 calibration: {dataset: calibration.jsonl, num_tokens: 300, seq_len: 16}
-eval: {text: text.jsonl, window: 16, limit: 1}
-tables:
-  - title: The first layer
-    layers: [[LAYER]]
-    targets: [output]
-    heal: []
-    methods:
-      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
+text: text.jsonl
+limit: 1
+evaluation: {window: 16}
+keep: []
+no_controls: true
+jobs:
+  - compare: {layers: LAYER, roles: output, methods: [{method: low_rank, size: rank=1, label: LR1}]}
 ";
 
 /// A tiny checkpoint.
@@ -386,10 +385,12 @@ fn fault(expected: Ends, outcome: &Outcome) -> Option<String> {
     let refused = outcome.code.is_some_and(|code| DOCUMENTED.contains(&code))
         && outcome.stderr.contains("error: ")
         && outcome.stdout.is_empty();
-    // Before the error there are only notes, and a line about loading or unpacking the model.
+    // Before the error there are only notes, the name of a job, and a line about loading or
+    // unpacking the model.
     let stages = outcome.stderr.lines().take_while(|line| !line.starts_with("error: "));
-    let mut work =
-        stages.filter(|line| !line.starts_with("loading ") && !line.starts_with("note: "));
+    let mut work = stages.filter(|line| {
+        !["loading ", "note: ", "compare-1 of "].iter().any(|start| line.starts_with(start))
+    });
     match expected {
         _ if outcome.panicked() => Some("panicked".into()),
         Works if outcome.code != Some(0) => Some("expected to work".into()),

@@ -1,6 +1,6 @@
 //! `flow train`, `flow eval`, `flow sample`: normalizing flows on points and images.
 
-use crate::image_study::images;
+use crate::compare_images::images;
 use crate::interruption::stop_at;
 use crate::workshop::{Workshop, names};
 use linwright::files::NpzArray;

@@ -345,9 +345,9 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
     let w = Workshop::new();
     change(&w, "model/config.json", &json!({"max_position_embeddings": 32}));
     w.write("tiny.yaml", "version: 1\ntitle: One row\nmodel: model\n\
-        calibration: {dataset: calibration.jsonl, num_tokens: 300, seq_len: 16}\neval: {text: text.jsonl, limit: 1}\n\
-        tables:\n  - title: The first layer\n    layers: [[0]]\n    targets: [output]\n    heal: []\n    methods:\n\
-        \u{20}     - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}\n");
+        calibration: {dataset: calibration.jsonl, num_tokens: 300, seq_len: 16}\ntext: text.jsonl\n\
+        limit: 1\nkeep: []\nno_controls: true\njobs:\n\
+        \u{20} - compare: {layers: 0, roles: output, methods: [{method: low_rank, size: rank=1, label: LR1}]}\n");
     w.write("long.jsonl", json!({"question": "Who?", "choices": [" Tom", format!(" {}", "Mira saw ".repeat(40))], "answer": 0}).to_string());
     let calibrated = "--calibration calibration.jsonl:num_tokens=300,seq_len=16";
     let text = "--text text.jsonl";
@@ -374,8 +374,9 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
     ] {
         let run = w.run(&format!("{command} --no-progress"));
         assert!(matches!(run.code, Some(1..=3)), "{command}: {run:?}");
-        let is_step =
-            |line: &&str| !["note:", "error:", "hint:"].iter().any(|word| line.starts_with(word));
+        let is_step = |line: &&str| {
+            !["note:", "error:", "hint:", "compare-1 of"].iter().any(|word| line.starts_with(word))
+        };
         let steps: Vec<&str> = run.stderr.lines().filter(is_step).collect();
         assert!(steps.iter().all(|step| step.starts_with("loading ")), "{command}: {steps:?}");
         let reasons = ["32 positions", "expected 1 to 32", "nowhere"];

@@ -1,8 +1,8 @@
 //! Values of 100 KB with what a terminal takes for commands, in files and flags: a message names
 //! the place, shows the start, and stays readable.
 
+use crate::compare_runs::RECIPE;
 use crate::serve::Server;
-use crate::study::RECIPE;
 use crate::workshop::{Outcome, Workshop};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -143,14 +143,13 @@ fn values_of_recipes_tasks_and_rows_are_shown_in_part() {
         ("title: A tiny", format!("{quoted}: 1\ntitle: A tiny")),
         ("method: rotor", format!("method: {quoted}")),
         ("epochs: 2", format!("epochs: {quoted}")),
-        ("{label: rotor,", format!("{{label: {quoted},")),
+        ("label: untouched", format!("label: {quoted}, size: {quoted}")),
+        ("against: [rotor]", format!("against: [{quoted}]")),
         ("version: 1", format!("version: {quoted}")),
-        ("targets: [up, gate]", format!("targets: [{quoted}]")),
+        ("roles: [up, gate]", format!("roles: [{quoted}]")),
+        ("name: nested", format!("name: {quoted}")),
     ] {
-        let mut recipe = RECIPE.replacen(from, &to, 1);
-        if from.starts_with("{label") {
-            recipe = recipe.replacen("LR2-closed", &quoted, 1);
-        }
+        let recipe = RECIPE.replacen(from, &to, 1);
         assert_ne!(recipe, RECIPE, "{from}");
         w.write("tiny.yaml", recipe);
         refused(&w, "run -r tiny.yaml -o out", &["tiny.yaml"]);

@@ -496,36 +496,27 @@ fn slots_and_tensors_of_a_potential_are_listed() {
 }
 
 #[test]
-fn a_recipe_studies_a_potential_on_molecules() {
+fn a_recipe_compares_methods_on_a_potential() {
     let w = Workshop::new();
     waters(&w);
     let recipe = "
 version: 1
 title: Channel mixing
-model: potential.ckpt
-seeds: [0, 1]
-calibration: {structures: waters.xyz, examples: 0-7, sample: 6, batch: 3}
-eval: {structures: waters.xyz, examples: 8-11}
-tables:
-  - title: Channel mixing
-    layers: [[0]]
-    targets: [mixing]
-    methods:
-      - {fit: {method: low_rank}, size: {keep: 0.5}}
-      - {fit: {method: svd}, size: {keep: 0.5}}
+potential: potential.ckpt
+seed: [0, 1]
+calibration: {structures: waters.xyz, examples: 0-7, batch: 3}
+num_structures: 6
+test: {structures: waters.xyz, examples: 8-11}
+jobs:
+  - molecule_compare: {keep: 0.5, no_controls: true, layers: 0, roles: mixing, methods: [low_rank, svd]}
 ";
     w.write("molecules.yaml", recipe);
-    assert!(w.ok("run -r molecules.yaml --dry-run").contains("seconds"));
+    assert!(w.ok("run -r molecules.yaml --dry-run").contains("fits of all seeds"));
     let report = w.ok("run -r molecules.yaml -o run");
-    assert!(report.contains("Force MAE") && report.contains("force error"), "{report}");
-    let kept: Value =
-        serde_json::from_slice(&fs::read(w.path("run/report.json")).unwrap()).unwrap();
-    assert_eq!(kept["rows"].as_array().map(Vec::len), Some(4));
-    assert_eq!(
-        (&kept["model"]["family"], &kept["model"]["layers"]),
-        (&"tensornet".into(), &1.into())
-    );
-    assert_eq!(kept["baseline"][0]["metrics"][0]["name"], "force_mae");
+    assert!(report.contains("Force MAE") && report.contains("low_rank"), "{report}");
+    let kept = &w.json("run/molecule-compare-1/result.json")["compare"];
+    assert_eq!(kept["cells"].as_array().map(Vec::len), Some(4));
+    assert_eq!(kept["dense"]["results"][0]["metrics"][0]["name"], "force_mae");
     w.write("common.yaml", recipe.replace("8-11", "7-11"));
-    w.fails("run -r common.yaml -o common", 3, &["share 1 structures", "examples"]);
+    w.fails("run -r common.yaml -o common", 2, &["share 1 structures"]);
 }

@@ -6,8 +6,8 @@
 //! data, with little memory.
 
 use crate::attribute::workshop as texts;
+use crate::compare_images::{images, labels};
 use crate::flow::MOONS;
-use crate::image_study::{images, labels};
 use crate::molecule_train::{SMALL, waters};
 use crate::workshop::Workshop;
 use linwright::jobs::{Catalogue, Entry, Field, Key, Kind, STREAMED, VERBS, ValueKind, Verb};
@@ -196,7 +196,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("relevant", &[]),
     ("resize", &["#,#", "#,8"]),
     ("separator", &[]),
-    ("set", &["seed=#", "eval.window=#", "tables.0.layers=[[#]]"]),
+    ("set", &["seed=#", "eval.window=#", "compare-1.limit=#"]),
     ("shard_size", &["#", "#GB"]),
     ("size", &["rank=#", "rate=#", "rho=#", "keep=#", "energy=#"]),
     ("roles", &[]),
@@ -528,9 +528,9 @@ fn numbers_of_recipes_plans_and_options_in_texts_are_bounded() {
         let line = "compress model --plan plan.yaml --calibration calibration.jsonl -o out";
         w.fails(line, 2, &["edits[0].size.rank", rank, "expected a number from"]);
     }
-    let study = crate::study::RECIPE.replace("seq_len: 64", "seq_len: 4294967296");
-    w.write("study.yaml", study);
-    w.fails("run -r study.yaml -o out", 3, &["calibration.seq_len", "is 4294967296"]);
+    let compare = crate::compare_runs::RECIPE.replace("seq_len: 64", "seq_len: 4294967296");
+    w.write("compare.yaml", compare);
+    w.fails("run -r compare.yaml -o out", 3, &["nested: calibration", "seq_len is 4294967296"]);
     assert!(!w.path("out").exists());
 }
 

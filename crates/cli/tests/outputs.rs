@@ -1,10 +1,10 @@
 //! What commands write replaces no input, and with --force only what the program wrote itself.
 
 use crate::collapse::{features, one_class, related};
-use crate::image_study::{images, labels};
+use crate::compare_images::{images, labels};
+use crate::compare_runs::RECIPE;
 use crate::molecule::potential;
 use crate::molecule_train::waters;
-use crate::study::RECIPE;
 use crate::tasks;
 use crate::workshop::{Outcome, Workshop, names};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,6 @@
 
 use crate::molecule::potential;
 use crate::recipes::{JOBS, differences};
-use crate::study::RECIPE;
 use crate::workshop::{Outcome, Running, Workshop, names};
 use serde_json::{Value, json};
 use std::fs;
@@ -235,14 +234,12 @@ fn a_recipe_trusts_none_of_the_files_that_it_finds() {
         w.write("out/measured.json", text);
         soon(&w, run).succeeded(text);
     }
-    w.write("out/measured.json", measured);
-    // A study has its report, which adds the times.
-    w.write("tiny.yaml", RECIPE);
-    w.ok("run -r tiny.yaml -o study");
+    // The report of a run adds the times.
     for text in ["[]", "null", "1", "{}", ""] {
-        w.write("study/measured.json", text);
-        soon(&w, "report study").failed(text, 1, &["study/measured.json is not a file of times"]);
+        w.write("out/measured.json", text);
+        soon(&w, "report out").failed(text, 1, &["out/measured.json is not a file of times"]);
     }
+    w.write("out/measured.json", measured);
     let files = ["recipe.yaml", "results.json", "reproduce.json", "report.md", "report.html"];
     for (what, outcome) in attacked(&w, run, "out", &[&files[..], &["measured.json"]].concat()) {
         if !what.starts_with("hard link") {

@@ -155,5 +155,5 @@ fn a_file_without_times_shows_none_and_one_without_a_kind_says_what_to_do() {
     assert!(alone.contains("2 steps of training") && !alone.contains("training: "), "{alone}");
     assert!(whole.contains(alone.trim()) && whole.contains("training: "), "{whole}");
     w.write("old.json", r#"{"schema": 1, "linwright": "0.1.0", "flow": "flow"}"#);
-    w.fails("report old.json", 1, &["not a saved report", "`kind`", "run the command again"]);
+    w.fails("report old.json", 1, &["is not a saved result", "`kind`", "run the command again"]);
 }

@@ -247,7 +247,7 @@ fn a_result_is_rendered_again() {
     assert!(w.ok("report result.json --format markdown").contains("| boats | 2.0 | none | 0 |"));
     assert!(w.ok("report result.json --format html").contains("<h1>model</h1>"));
     w.write("other.json", "{}");
-    w.fails("report other.json", 1, &["not a saved report"]);
+    w.fails("report other.json", 1, &["is not a saved result"]);
 }
 
 #[test]

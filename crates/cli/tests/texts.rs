@@ -62,15 +62,15 @@ const RECIPE: &str = "
 version: 1
 title: One row
 model: model
-calibration: {dataset: rows.csv, text_field: content, num_tokens: 300, seq_len: 16}
-eval: {text: rows.jsonl, text_field: content, window: 16, limit: 1}
-tables:
-  - title: The first layer
-    layers: [[0]]
-    targets: [output]
-    heal: []
-    methods:
-      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
+calibration: {dataset: rows.csv, num_tokens: 300, seq_len: 16}
+text: rows.jsonl
+text_field: content
+limit: 1
+evaluation: {window: 16}
+keep: []
+no_controls: true
+jobs:
+  - compare: {layers: 0, roles: output, methods: [{method: low_rank, size: rank=1, label: LR1}]}
 ";
 
 /// A workshop with its texts in the column `content` of files of several forms.
@@ -142,11 +142,14 @@ fn recipes_name_the_field_of_each_text() {
     let w = workshop();
     w.write("own.yaml", RECIPE);
     w.ok("run -r own.yaml -o out");
-    assert_eq!(w.json("out/reproduce.json")["recipe"]["eval"]["text_field"], "content");
-    w.write("own.yaml", RECIPE.replacen("text_field: content, ", "", 1));
+    assert_eq!(
+        w.json("out/reproduce.json")["recipe"]["jobs"][0]["compare"]["text_field"],
+        "content"
+    );
+    w.write("own.yaml", RECIPE.replacen("text_field: content\n", "", 1));
     w.fails("run -r own.yaml -o other", 1, &["rows.csv, line 2: field `text`", "`content`"]);
     w.write("own.yaml", RECIPE.replace("text_field", "textfield"));
-    w.fails("run -r own.yaml -o other", 3, &["did you mean `text_field`?"]);
+    w.fails("run -r own.yaml -o other", 3, &["textfield", "nearest are text_field"]);
     w.write("sweep.yaml", "{version: 1, title: S, model: model, jobs: [{sweep: {roles: fc_out, layers: 0, \
                             rank: 1, no-cache: true, text: rows.csv, text-field: content, limit: 1, evaluation: {window: 16}}}]}");
     w.ok("run -r sweep.yaml -o swept");

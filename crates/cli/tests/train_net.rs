@@ -1,6 +1,6 @@
 //! `train-net`: small networks on labelled images.
 
-use crate::image_study::{NET, RECIPE, images, labels};
+use crate::compare_images::{NET, RECIPE, images, labels};
 use crate::interruption::stop_at;
 use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
@@ -48,13 +48,12 @@ fn an_mlp_is_trained_and_its_layers_are_replaced_by_the_recipe_of_other_networks
         w.fails(command, 2, &["small network", "eval-net"]);
     }
 
-    let recipe = RECIPE.replace("net.yaml", "mlp").replace("targets: [conv]", "targets: [linear]");
+    let recipe = RECIPE.replace("net.yaml", "mlp").replace("roles: conv", "roles: linear");
     w.write("images.yaml", recipe);
     w.ok("run -r images.yaml -o out");
-    let report = w.json("out/report.json");
-    assert_eq!(report["model"]["layers"], 3);
-    assert_eq!(report["rows"].as_array().unwrap().len(), 18);
-    let accuracy = &report["baseline"][0]["metrics"][1];
+    let result = w.json("out/replaced/result.json");
+    assert_eq!(result["compare"]["cells"].as_array().unwrap().len(), 12);
+    let accuracy = &result["compare"]["dense"]["results"][0]["metrics"][1];
     assert_eq!((&accuracy["name"], &accuracy["value"]), (&json!("acc"), &json!(1.0)));
 }
 

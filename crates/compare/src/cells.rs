@@ -12,10 +12,11 @@ use linwright_run::{Fingerprint, Monitor, Part, PieceKey, Shard, Store};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Kinds of the pieces: scores, and times apart from them, which differ in every run.
+/// Kinds of the pieces with scores.
 const DENSE: &str = "dense";
 const CELL: &str = "compared";
-const TIMES: &str = "speed";
+/// Kind of the pieces with times, apart from scores: they differ in every run.
+pub const SPEED: &str = "speed";
 
 /// Where the cells of a comparison are.
 #[derive(Clone, Copy, Debug)]
@@ -240,7 +241,7 @@ where
     S: Serialize + DeserializeOwned,
     E: JudgeError,
 {
-    let of_times = PieceKey::new(TIMES, print.clone());
+    let of_times = PieceKey::new(SPEED, print.clone());
     let value = store.finished(&PieceKey::new(kind, print), || {
         let (value, times) = compute()?;
         // First, so that a piece that is there has its times.

@@ -166,12 +166,19 @@ impl<N: Network> Made<N> {
     /// Parameters before and after.
     #[must_use]
     pub fn parameters(&self, original: &N) -> ParameterCounts {
-        let replaced = || self.edited.sites.iter().filter(|site| !site.heals);
-        ParameterCounts {
-            targeted: replaced().map(|site| site.parameters as u64).sum(),
-            targeted_dense: replaced().map(|site| site.dense_parameters as u64).sum(),
-            model: self.edited.network.parameters(),
-            model_dense: original.dense_parameters(),
-        }
+        parameter_counts(original, &self.edited)
+    }
+}
+
+/// Parameters of the replaced slots and of the network, after and before.
+#[must_use]
+pub fn parameter_counts<N: Network>(original: &N, edited: &Edited<N>) -> ParameterCounts {
+    // Refitted slots are not counted: they keep their size.
+    let replaced = || edited.sites.iter().filter(|site| !site.heals);
+    ParameterCounts {
+        targeted: replaced().map(|site| site.parameters as u64).sum(),
+        targeted_dense: replaced().map(|site| site.dense_parameters as u64).sum(),
+        model: edited.network.parameters(),
+        model_dense: original.dense_parameters(),
     }
 }

@@ -28,9 +28,9 @@ mod slots;
 
 pub use budget::{HeldOut, Tried, within_budget};
 pub use cell::{Cell, Compared, Dense, Figures, Found, ItemScores, Model, Pair, Verdict};
-pub use cells::{ComparedOf, Comparison, Pieces, compare};
+pub use cells::{ComparedOf, Comparison, Pieces, SPEED, compare};
 pub use fits::{Fits, MacCounts, SiteFit, SiteSpeed};
-pub use judge::{Costs, Judge, JudgeError, Made, Speeds, Way};
+pub use judge::{Costs, Judge, JudgeError, Made, Speeds, Way, parameter_counts};
 pub use methods::{Options, SlotMethod};
 pub use quantised::Rounding;
 pub use rows::{Asked, Asking, DENSE, Place, Row, asked};

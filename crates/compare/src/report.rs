@@ -7,7 +7,8 @@ use crate::runs::Runs;
 use linwright_evaluate::{Comparison, Metric, TaskResult};
 use linwright_report::number::{bytes, grouped, significant};
 use linwright_report::plot::{Axis, Baseline, Plot, Series, Style};
-use linwright_report::{Block, Document, Figure, Mark, Row, Scale, Table};
+use linwright_report::{Block, Document, Figure, Mark, Row, Scale, Table, iso_date};
+use linwright_run::Provenance;
 
 /// Digits of figures.
 const DIGITS: i32 = 4;
@@ -358,6 +359,34 @@ pub fn document<M: Costs, S>(title: &str, model: &str, compared: &Compared<M, S>
         blocks,
         ..Document::default()
     }
+}
+
+/// The page of a comparison, with the provenance of its results.
+///
+/// Device, threads and date are told where they are known.
+#[must_use]
+pub fn with_provenance(mut document: Document, provenance: &Provenance) -> Document {
+    let of = provenance;
+    let seeds: Vec<String> = of.seeds.iter().map(u64::to_string).collect();
+    let program = match &*of.commit {
+        Some(commit) => format!("{} ({commit})", of.version),
+        None => of.version.clone(),
+    };
+    let mut pairs = vec![
+        ("Linwright".to_owned(), program),
+        ("Model, SHA-256".to_owned(), of.model_sha256.clone()),
+        ("Data type".to_owned(), of.dtype.clone()),
+        ("Seeds".to_owned(), seeds.join(", ")),
+        ("Protocols".to_owned(), of.protocols.join(", ")),
+    ];
+    if of.is_measured() {
+        pairs.push(("Device".to_owned(), format!("{}, {} threads", of.device, of.threads)));
+        pairs.push(("Date".to_owned(), iso_date(*of.date_unix_seconds)));
+    }
+    let data = of.data.iter();
+    pairs.extend(data.map(|one| (format!("{}: {}", one.purpose, one.path), one.sha256.clone())));
+    document.blocks.push(Block::Provenance(Table::of_pairs("Provenance", pairs)));
+    document
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@
 //! | [`compress`] | fits, edits, plans, recovery |
 //! | [`compare`] | comparisons of methods on any network |
 //! | [`lm`] | pruning, cuts, searches, comparisons of transformers |
-//! | [`study`] | recipes, studies, their reports |
+//! | [`study`] | networks on images and potentials, as trials of comparisons |
 //! | [`mod@bench`] | speed and memory of operators |
 
 #![allow(

@@ -23,17 +23,17 @@ pub enum LabelledImagesError {
         source: NoRoom,
     },
     /// Images without labels.
-    #[error("{of}: {} has no labels; name their file as {}", path.display(), labels_of(of))]
+    #[error("{of}: {} has no labels; name their file as labels=FILE", path.display())]
     NoLabels {
-        /// Key of the recipe.
+        /// Name of the option.
         of: &'static str,
         /// The first file.
         path: PathBuf,
     },
     /// Indices beyond the set.
-    #[error("{of}.examples: there is no image {last}: the set has {images}, from zero")]
+    #[error("{of}: there is no image {last}: the set has {images}, from zero")]
     Range {
-        /// Key of the recipe.
+        /// Name of the option.
         of: &'static str,
         /// The largest index.
         last: usize,
@@ -42,12 +42,7 @@ pub enum LabelledImagesError {
     },
 }
 
-/// What the file of labels is called beside a key of the recipe, or as a key of an option.
-fn labels_of(of: &str) -> String {
-    if of.starts_with("--") { "labels=FILE".to_owned() } else { format!("{of}.labels") }
-}
-
-/// Reads the chosen images of a data set; `of` is its key in the recipe, for messages.
+/// Reads the chosen images of a data set; `of` is its name in messages.
 ///
 /// # Errors
 /// [`LabelledImagesError`] for unusable files, missing labels and indices without an image.

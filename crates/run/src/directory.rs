@@ -150,6 +150,12 @@ impl RunDirectory {
         self.is_new
     }
 
+    /// Whether nothing is in it yet but what every run begins with.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        holds_only(&self.path, &OWN_FILES)
+    }
+
     /// Removes work of this process that can never be finished, as far as possible. Files of others
     /// stay.
     pub fn discard(&self) {
@@ -301,6 +307,17 @@ fn in_sentence(differences: &[String]) -> String {
     }
 }
 
+/// Whether nothing is in a folder but files of these names, and folders without files.
+fn holds_only(folder: &Path, names: &[&str]) -> bool {
+    fs::read_dir(folder).into_iter().flatten().flatten().all(|entry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        match is_folder {
+            true => holds_only(&entry.path(), &[]),
+            false => names.iter().any(|name| entry.file_name() == *name),
+        }
+    })
+}
+
 /// Removes a folder if nothing is in it but empty folders.
 fn remove_empty(folder: &Path, depth: usize) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -331,7 +348,9 @@ mod tests {
             drop(run.pieces().unfinished(&print, "work").unwrap());
             run
         };
+        assert!(open("new").is_empty());
         let run = begun("own");
+        assert!(!run.is_empty());
         run.discard();
         assert!(!run.path().exists());
         let run = begun("shared");

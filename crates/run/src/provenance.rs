@@ -43,6 +43,18 @@ impl Provenance {
     pub fn is_measured(&self) -> bool {
         !self.device.is_empty()
     }
+
+    /// The provenance without what differs from one run to the next.
+    #[must_use]
+    pub fn reproducible(&self) -> Self {
+        Self {
+            commit: Measured::default(),
+            device: Measured::default(),
+            threads: Measured::default(),
+            date_unix_seconds: Measured::default(),
+            ..self.clone()
+        }
+    }
 }
 
 /// A file that a run read.

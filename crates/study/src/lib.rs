@@ -1,8 +1,18 @@
-//! Studies: recipes of methods on one network, language model, small network or potential, all of
-//! whose cells are computed in one run directory, and the reports of what was found.
+//! Trials: networks other than language models, with what is fitted to and what is scored on.
+//!
+//! An [`ImageTrial`] has a small network and labelled images, a [`MoleculeTrial`] a potential and
+//! structures. A [`TrialJudge`] judges what replaces their slots, for comparisons of methods.
 
-pub mod recipe;
-pub mod report;
-mod study;
+mod images;
+mod judge;
+mod molecules;
+mod trial;
 
-pub use study::*;
+pub use images::{ImageCalibration, ImageEvaluation, ImageNames, ImageStudyError, ImageTrial};
+pub use judge::{PassMacs, PassSpeed, TrialJudge};
+pub use molecules::{
+    MoleculeStudyError, MoleculeTrial, StructureCalibration, StructureNames, StructureSource,
+    Structures, StudiedPotential, calibration_batches, common_note, open_structures,
+    scored_structures, task_result,
+};
+pub use trial::{ExamplesOf, StudyError, Trial};

@@ -5,11 +5,10 @@ use linwright_compare::{
     Slots, Way, compare, within_budget,
 };
 use linwright_compress::{Edit, FitTo, Plan, Size, SlotSet};
+use linwright_evaluate::{Metric, Outcome, TaskResult};
 use linwright_ops::Sites;
 use linwright_run::{Fingerprint, Monitor, Shard, Silent, Store};
-use linwright_study::{
-    ExamplesOf, Metric, Outcome, PassMacs, PassSpeed, StudyError, TaskResult, Trial, TrialJudge,
-};
+use linwright_study::{ExamplesOf, PassMacs, PassSpeed, StudyError, Trial, TrialJudge};
 use linwright_tensor::RngKey;
 use linwright_tensor::dtype::DType;
 use linwright_toy::{Batches, Toy};

@@ -1,17 +1,13 @@
-//! Plans, healing, estimates and studies.
+//! Plans, healing and estimates.
 
 use linwright_compress::estimate;
 use linwright_compress::pipeline::{Context, Edited, apply};
 use linwright_compress::{CompressError, Plan, Rates};
 use linwright_ops::{Network, SiteId, SlotSetError};
-use linwright_run::{Monitor, RunDirectory, Shard, Silent};
-use linwright_study as study;
-use linwright_study::recipe::parse;
-use linwright_study::{ExamplesOf, Metric, Outcome, StudyError, TaskResult, Trial};
+use linwright_run::Silent;
 use linwright_tensor::{Mat, RngKey};
 use linwright_toy::{Batches, Toy};
 use serde_json::{Value, json};
-use std::path::Path;
 
 fn plan(edits: &Value) -> Plan {
     serde_json::from_value(json!({"seed": 1, "edits": edits})).expect("a plan")
@@ -110,78 +106,4 @@ fn an_estimate_counts_parameters_and_errors_of_the_network_are_told() {
     let error = apply(&network, Some(&wrong), &plan(&edits), &Context::new(""), &mut Silent);
     let message = error.expect_err("rows of another width").to_string();
     assert!(message.contains("rows have 5 features, expected 6"), "{message}");
-}
-
-/// A trial that scores the distance to the outputs of the original network.
-struct Distance {
-    network: Toy,
-    batches: Batches,
-}
-
-impl Trial for Distance {
-    type Network = Toy;
-
-    fn network(&self) -> &Toy {
-        &self.network
-    }
-
-    fn hash(&self) -> &str {
-        "toy"
-    }
-
-    fn calibration_sha256(&self) -> &str {
-        "random rows"
-    }
-
-    fn examples(&self, _seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
-        Ok(Box::new(self.batches.clone()))
-    }
-
-    fn scores(&self, network: &Toy, _: &mut dyn Monitor) -> Result<Vec<TaskResult>, StudyError> {
-        let value = difference(&self.network, network, &self.batches);
-        let metrics = vec![Metric::new("squared_error", value, None, false)];
-        Ok(vec![TaskResult { task: "distance".into(), metrics, ..TaskResult::default() }])
-    }
-}
-
-#[test]
-fn a_study_runs_its_cells_and_finds_them_again() {
-    let recipe = "
-version: 1
-title: Any network
-model: toy
-seeds: [0, 1]
-calibration: {dataset: rows}
-eval: {text: rows}
-tables:
-  - title: Inner layers
-    layers: [[0], [0, 1]]
-    targets: [inner]
-    heal: []
-    methods:
-      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
-      - {label: LR3, fit: {method: low_rank}, size: {rank: 3}}
-";
-    let recipe = parse(Path::new("toy.yaml"), recipe).expect("a recipe");
-    let trial =
-        Distance { network: Toy::new(RngKey::new(1)), batches: Batches::random(4, RngKey::new(2)) };
-    let folder = tempfile::tempdir().expect("a folder");
-    let print = study::fingerprint(&recipe, &trial, &[]);
-    let run = || {
-        let directory = RunDirectory::open(folder.path(), &print).expect("opens");
-        match study::run(&recipe, &trial, &directory, Shard::WHOLE, &mut Silent).expect("runs") {
-            Outcome::Complete(findings) => findings,
-            Outcome::Part { .. } => panic!("it is no shard"),
-        }
-    };
-    let findings = run();
-    assert_eq!(findings.rows.len(), 2 * 2 * 2, "seeds, sets of layers, methods");
-    assert_eq!(findings.baseline[0].metrics[0].value, 0.0);
-    let error = |method: &str, layers: usize| {
-        let row = findings.rows.iter().find(|r| r.method == method && r.layers.len() == layers);
-        row.expect("a cell").results[0].metrics[0].value
-    };
-    assert!(error("LR3", 1) < error("LR1", 1) && error("LR3", 1) > 0.0);
-    assert_ne!(error("LR1", 1), error("LR1", 2), "more layers are replaced");
-    assert_eq!(run(), findings, "cells are taken from the directory");
 }

@@ -12,13 +12,13 @@ use linwright::bench::{
     Dtype, Entry, ModelPlan, OperatorBench, OperatorPlan, Pass, Subject, crossovers,
     forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
 };
+use linwright::compress::form;
 use linwright::jobs::source::{OpenModel, open_model_as};
 use linwright::jobs::{PrecisionOptions, bounds};
 use linwright::measure::timing::MedianRange;
 use linwright::ops::{Network, OpSpec, Shape};
 use linwright::run::Monitor;
 use linwright::run::memory::{self, peak_resident_bytes};
-use linwright::study::recipe;
 use linwright::tensor::parallel;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -275,7 +275,7 @@ fn subject(text: &str) -> Result<Subject, Failure> {
     if let Some(spec) = standard(&text.replace('-', "_")) {
         return Ok(Subject::new(spec));
     }
-    let spec = recipe::operator(text).map_err(|error| Failure::usage(message_of(&error)))?;
+    let spec = form::operator(text).map_err(|error| Failure::usage(message_of(&error)))?;
     Ok(Subject::new(spec))
 }
 

@@ -9,11 +9,10 @@ use crate::console::Console;
 use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
-use linwright::jobs::{AnyJob, Outcome, Verb, to_yaml};
+use linwright::jobs::{AnyJob, Outcome, RECIPE_VERSION, Verb, to_yaml};
 use linwright::report::{AnyReport, Block, Table, terminal};
 use linwright::run::team::{Alone, Team};
 use linwright::run::{Monitor, place};
-use linwright::study::recipe::VERSION;
 use serde_json::{Map, Value};
 use std::io::{self, ErrorKind, Write};
 
@@ -131,7 +130,7 @@ fn print_recipe(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
             options.shift_remove(&field.key);
         }
     }
-    let mut recipe = Map::from_iter([("version".to_owned(), VERSION.into())]);
+    let mut recipe = Map::from_iter([("version".to_owned(), RECIPE_VERSION.into())]);
     recipe.insert(job.verb().replace('-', "_"), options.into());
     print(to_yaml(&recipe.into())?.trim_end())
 }

@@ -8,7 +8,6 @@ use linwright::bench;
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
 use linwright::files::MEASURED;
 use linwright::jobs::{has_kind, saved_result};
-use linwright::recipes::{read_report, write_report};
 use linwright::report::{Block, Document, ReportError, html, markdown, terminal};
 use linwright::run::{input, measured};
 use serde::Deserialize;
@@ -22,12 +21,11 @@ const REPORT_BYTES: u64 = 1 << 30;
 /// simulation.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Directory of a run, with its `report.json` or `result.json`; or a file of results: of
-    /// `linwright eval --output`, of lm-evaluation-harness, of `sweep`, `compose`, `search` and
-    /// `compare`, of `bench --out`, or the output of `inspect --json`.
+    /// Directory of a job or of a recipe, with its `result.json` or `results.json`; or a file of
+    /// results: of `linwright eval --output`, of lm-evaluation-harness, of `sweep`, `compose`,
+    /// `search` and `compare`, of `bench --out`, or the output of `inspect --json`.
     run: PathBuf,
-    /// Print this form [default: for a run write `report.html` and `report.md`, for other results
-    /// print the tables].
+    /// Print this form [default: terminal].
     #[arg(long, value_enum)]
     format: Option<FormatArg>,
 }
@@ -62,19 +60,15 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(document) = of_jobs(&text, &path)? {
         return show(&document, &text, args.format, shared);
     }
-    let report = read_report(&text, &path)?;
-    match args.format {
-        None if !shared.json => {
-            let (page, _) = write_report(&report, &args.run)?;
-            let text = terminal::render(&report.document());
-            print(&format!("{text}\nreport: {}", page.display()))
-        }
-        format => show(&report.document(), &report.to_json()?, format, shared),
-    }
+    let message = format!("{} is not a saved result", path.display());
+    Err(Failure::general(message).hint(
+        "results begin with `kind`, but those of `eval`; files of versions before have none: run \
+         the command again",
+    ))
 }
 
 /// Names of the file of results in a directory.
-const NAMES: [&str; 3] = ["report.json", "result.json", "results.json"];
+const NAMES: [&str; 2] = ["result.json", "results.json"];
 
 /// The file of results at a path.
 fn saved_in(run: &Path) -> PathBuf {
@@ -93,19 +87,14 @@ fn of_jobs(text: &str, path: &Path) -> Result<Option<Document>, Failure> {
         jobs: Map<String, Value>,
     }
     let Ok(Results { title, jobs }) = serde_json::from_str(text) else { return Ok(None) };
-    let beside = path.with_file_name(MEASURED);
-    let mut measured = Value::Null;
-    if beside.exists() {
-        let text = input::read_text(&beside, REPORT_BYTES)
-            .map_err(|error| Failure::io(&beside.display().to_string(), &error))?;
-        measured = serde_json::from_str(&text).map_err(ReportError::from)?;
-    }
+    let mut times = match times_beside(path)?.remove("jobs") {
+        Some(Value::Object(times)) => times,
+        _ => Map::new(),
+    };
     let mut document = Document { title, ..Document::default() };
     for (name, mut result) in jobs {
-        if let Some(times) =
-            measured.pointer_mut("/measured/jobs").and_then(|all| all.get_mut(&name))
-        {
-            measured::join(&mut result, times.take());
+        if let Some(times) = times.remove(&name) {
+            measured::join(&mut result, times);
         }
         document.blocks.push(Block::Text(vec![name]));
         match result {
@@ -122,15 +111,30 @@ fn of_jobs(text: &str, path: &Path) -> Result<Option<Document>, Failure> {
     Ok(Some(document))
 }
 
+/// What was measured, from the file of times beside a result; nothing without one.
+fn times_beside(path: &Path) -> Result<Map<String, Value>, Failure> {
+    #[derive(Deserialize)]
+    struct Times {
+        measured: Map<String, Value>,
+    }
+    let beside = path.with_file_name(MEASURED);
+    if !beside.exists() {
+        return Ok(Map::new());
+    }
+    let text = input::read_text(&beside, REPORT_BYTES)
+        .map_err(|error| Failure::io(&beside.display().to_string(), &error))?;
+    let times: Times = serde_json::from_str(&text).map_err(|error| {
+        let message = format!("{} is not a file of times: {error}", beside.display());
+        Failure::general(message).hint("remove it: the report is then without times")
+    })?;
+    Ok(times.measured)
+}
+
 /// A result with its measurements, which a directory has in a file of their own.
 fn whole(text: &str, path: &Path, run: &Path) -> Result<Map<String, Value>, Failure> {
     let mut result: Value = serde_json::from_str(text).map_err(ReportError::from)?;
-    let beside = path.with_file_name(MEASURED);
-    if path != run && beside.exists() {
-        let text = input::read_text(&beside, REPORT_BYTES)
-            .map_err(|error| Failure::io(&beside.display().to_string(), &error))?;
-        let mut measured: Value = serde_json::from_str(&text).map_err(ReportError::from)?;
-        measured::join(&mut result, measured["measured"].take());
+    if path != run {
+        measured::join(&mut result, times_beside(path)?.into());
     }
     match result {
         Value::Object(map) => Ok(map),
@@ -138,7 +142,7 @@ fn whole(text: &str, path: &Path, run: &Path) -> Result<Map<String, Value>, Fail
     }
 }
 
-/// Results of any kind other than a study; none for other texts.
+/// Results without a `kind`; none for other texts.
 fn open(text: &str) -> Option<Result<Document, ReportError>> {
     if is_evaluation(text) {
         return Some(evaluation(text));

@@ -4,10 +4,9 @@ use super::few;
 use crate::signature::signature;
 use linwright::flow::FlowSpec;
 use linwright::nets::{Batch, Net, NetError, NetSpec};
-use linwright::recipes::Recipe;
+use linwright::recipes;
 use linwright_compress::plan::parse_plan;
 use linwright_evaluate::prompt_of_text;
-use linwright_study::recipe::{self, Table};
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Map, Value, json};
 use std::fmt::Debug;
@@ -35,36 +34,19 @@ pub(super) fn task_file(bytes: &[u8]) -> String {
     }))
 }
 
-/// Reads a recipe of a study, on text, on images or of a potential.
-pub(super) fn recipe(bytes: &[u8]) -> String {
-    let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
-    let path = Path::new("recipe.yaml");
-    let shown = |tables: &[Table]| {
-        let rows = tables.iter().map(|table| table.methods.len()).sum();
-        format!("{} tables, {} rows", few(tables.len()), few(rows))
-    };
-    if text.contains("images:") {
-        return outcome(recipe::parse_images(path, text).map(|recipe| shown(&recipe.tables)));
-    }
-    if text.contains("structures:") {
-        return outcome(recipe::parse_molecules(path, text).map(|recipe| shown(&recipe.tables)));
-    }
-    outcome(recipe::parse(path, text).map(|recipe| shown(&recipe.tables)))
-}
-
 /// Reads a recipe of jobs, with the options of each job, and writes it again.
 pub(super) fn jobs(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
     let path = Path::new("recipe.yaml");
-    let Ok(Recipe::Jobs(list)) = Recipe::read(path, "recipe", text, &[]) else {
-        return "no jobs".into();
+    let list = match recipes::read(path, "recipe", text, &[]) {
+        Ok(list) => list,
+        Err(error) => return signature(&format!("{error:?}")),
     };
     outcome(list.check().map(|()| {
         let written = list.to_value().to_string();
-        match Recipe::read(path, "recipe", &written, &[]) {
-            Ok(Recipe::Jobs(again)) => assert_eq!(again.to_value(), list.to_value(), "{written}"),
-            other => panic!("{other:?}: {written}"),
-        }
+        let again = recipes::read(path, "recipe", &written, &[]);
+        let again = again.unwrap_or_else(|error| panic!("{error:?}: {written}"));
+        assert_eq!(again.to_value(), list.to_value(), "{written}");
         let verbs: Vec<&str> = list.entries.iter().map(|entry| entry.verb.name).collect();
         format!("{} jobs, first {:?}", few(verbs.len()), verbs.first())
     }))

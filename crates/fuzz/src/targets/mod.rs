@@ -83,7 +83,6 @@ pub const TARGETS: &[Target] = &[
     Target::new("chat_template", tokenizers::chat_template).memory(OF_TEMPLATES),
     Target::new("chat_request", tokenizers::chat_request).memory(OF_TEMPLATES),
     Target::new("task_file", descriptions::task_file).memory(OF_TEMPLATES),
-    Target::new("recipe", descriptions::recipe),
     Target::new("jobs", descriptions::jobs),
     Target::new("plan", descriptions::plan),
     Target::new("net", descriptions::net),

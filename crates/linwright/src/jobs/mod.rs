@@ -26,8 +26,8 @@ pub use comparison::{ComparisonOptions, heal::Healings, names::SlotCandidates, p
 pub use kit::{
     AnyJob, BatchSize, ByteSize, Catalogue, ChangedPath, Division, Entry, Failure, FailureKind,
     Field, Folded, Folding, Group, Host, Job, JobError, Key, Kind, Name, Options, Outcome,
-    OutputPath, Pairs, Reader, Recover, Session, SizeText, StatePath, Term, TermOf, Terms,
-    ValueKind, Verb, WithOptions, Written, arguments, beginning, bounds, command,
+    OutputPath, Pairs, RECIPE_VERSION, Reader, Recover, Session, SizeText, StatePath, Term, TermOf,
+    Terms, ValueKind, Verb, WithOptions, Written, arguments, beginning, bounds, command,
     commands_elsewhere, fields, flag_of, inputs, is_full, message_of, option_elsewhere, outputs,
     parse_layer_sets, parse_layers, plain_value, quoted, read, recipe_of, renamed, schema, source,
     to_yaml, write_pages,

@@ -17,11 +17,10 @@
 //! preceding stages, the first stage that of the recipe, which is also selected by `baseline:
 //! true`.
 
-use crate::jobs::kit::{AnyJob, Failure, FailureKind, Field, Verb, Written};
+use crate::jobs::kit::{AnyJob, Failure, FailureKind, Field, RECIPE_VERSION, Verb, Written};
 use crate::jobs::{VERBS, renamed};
 use linwright_run::spelling::nearest_names;
 use linwright_run::{place, shown};
-use linwright_study::recipe::VERSION;
 use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -118,14 +117,6 @@ pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
     VERBS.iter().filter(|verb| !OUTSIDE.contains(&verb.name))
 }
 
-/// Whether a recipe is a job or a list of jobs, by its keys. A study has a key `eval`, too.
-pub(super) fn is_list(recipe: &Map<String, Value>) -> bool {
-    if recipe.contains_key("tables") {
-        return false;
-    }
-    recipe.keys().any(|key| matches!(key.as_str(), "jobs" | "stages") || verb_named(key).is_some())
-}
-
 /// The verb of this name, if a recipe can hold it.
 pub(crate) fn verb_named(name: &str) -> Option<&'static Verb> {
     Verb::named(name).filter(|verb| !OUTSIDE.contains(&verb.name))
@@ -141,10 +132,11 @@ impl JobList {
     /// # Errors
     /// [`Failure`] naming the invalid key or job.
     pub fn read(name: &str, recipe: &Map<String, Value>) -> Result<Self, Failure> {
-        if recipe.get("version") != Some(&json!(VERSION)) {
+        if recipe.get("version") != Some(&json!(RECIPE_VERSION)) {
             let found = recipe.get("version").map_or("missing".into(), Value::to_string);
-            let message = format!("{name}: version is {found}, this program supports {VERSION}");
-            return Err(wrong(message).hint(format!("write `version: {VERSION}`")));
+            let message =
+                format!("{name}: version is {found}, this program supports {RECIPE_VERSION}");
+            return Err(wrong(message).hint(format!("write `version: {RECIPE_VERSION}`")));
         }
         let (entries, is_pipeline) = entries(name, recipe)?;
         let title = match recipe.get("title") {
@@ -323,7 +315,7 @@ impl JobList {
             job.extend(entry.note.iter().map(|note| ("note".to_owned(), note.clone().into())));
             Value::Object(job)
         });
-        json!({ "version": VERSION, "title": self.title, "jobs": jobs.collect::<Vec<_>>() })
+        json!({ "version": RECIPE_VERSION, "title": self.title, "jobs": jobs.collect::<Vec<_>>() })
     }
 }
 

@@ -5,18 +5,15 @@ mod presets;
 mod reference;
 mod run_list;
 mod set;
-mod study;
 
 pub use list::{Entry, JobList};
 pub(crate) use list::{is_reference, verb_named};
 pub use presets::{PRESETS, Preset};
 pub use reference::{page, schema};
-pub use study::{read_report, write_report};
 
 use crate::jobs::kit::{Failure, FailureKind, Outcome, Session};
 use linwright_run::shown;
-use linwright_study::recipe;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Settings of a run of a recipe.
@@ -42,91 +39,73 @@ pub fn run(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let (name, text) = presets::open(path)?;
-    let recipe = Recipe::read(path, &name, &text, settings.set)?;
+    let recipe = read(path, &name, &text, settings.set)?;
     run_recipe(&name, recipe, settings, session)
 }
 
 /// Runs a recipe with this name.
 pub(crate) fn run_recipe(
     name: &str,
-    recipe: Recipe,
+    mut recipe: JobList,
     settings: RunSettings<'_>,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let RunSettings { output, model, dry_run, .. } = settings;
-    match recipe {
-        Recipe::Jobs(mut list) => {
-            if let Some(model) = model {
-                list.use_model(model)?;
-            }
-            run_list::run(name, &list, output, dry_run, session)
-        }
-        Recipe::Study(mut recipe) => {
-            if let Some(model) = model {
-                model.clone_into(&mut recipe.model);
-            }
-            study::run_text(name, &recipe, output, dry_run, session)
-        }
-        Recipe::ImageStudy(mut recipe) => {
-            if let Some(model) = model {
-                model.clone_into(&mut recipe.model);
-            }
-            study::run_images(name, &recipe, output, dry_run, session)
-        }
-        Recipe::MoleculeStudy(mut recipe) => {
-            if let Some(model) = model {
-                model.clone_into(&mut recipe.model);
-            }
-            study::run_molecules(name, &recipe, output, dry_run, session)
-        }
+    if let Some(model) = model {
+        recipe.use_model(model)?;
     }
+    run_list::run(name, &recipe, output, dry_run, session)
 }
 
-/// A recipe of any kind.
-#[derive(Clone, Debug)]
-pub enum Recipe {
-    /// Jobs, which may refer to one another.
-    Jobs(JobList),
-    /// Tables of methods on sets of layers of a language model.
-    Study(Box<recipe::Recipe>),
-    /// Tables of methods for a small network on images.
-    ImageStudy(Box<recipe::ImageRecipe>),
-    /// Tables of methods for a molecular potential.
-    MoleculeStudy(Box<recipe::MoleculeRecipe>),
+/// A form of recipes that earlier versions read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OldForm {
+    /// Sweeps with common options.
+    #[error("`runs` was replaced by `jobs`")]
+    Runs,
+    /// Rows of methods on sets of layers.
+    #[error("`tables` was replaced by jobs that compare methods")]
+    Tables,
 }
 
-impl Recipe {
-    /// Reads a recipe; `path` is its name in messages, `name` that of its run. Values of `set`
-    /// replace those of the recipe.
-    ///
-    /// # Errors
-    /// [`Failure`] with the invalid part.
-    pub fn read(path: &Path, name: &str, text: &str, set: &[String]) -> Result<Self, Failure> {
-        let keys = set::read(path, text, set)?;
-        // Read as text if nothing is replaced, so that messages name the line.
-        let text = match set.is_empty() {
-            true => text.to_owned(),
-            false => Value::Object(keys.clone()).to_string(),
-        };
-        if list::is_list(&keys) {
-            return JobList::read(name, &keys).map(Self::Jobs);
-        }
-        if keys.contains_key("runs") {
-            let message =
-                format!("{}: `runs` was replaced by `jobs`", shown(&path.display().to_string()));
-            return Err(Failure::new(FailureKind::Recipe, message).hint(
+impl OldForm {
+    /// The form of a recipe with these keys, if it is an old one.
+    fn of(keys: &Map<String, Value>) -> Option<Self> {
+        // Either word was the main key of its form, and is an option of no job.
+        [("tables", Self::Tables), ("runs", Self::Runs)]
+            .into_iter()
+            .find_map(|(key, form)| keys.contains_key(key).then_some(form))
+    }
+
+    /// What is written in its place.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Runs => {
                 "write each run as a job, `- sweep: {roles: fc_in, ..}` with a `name`, common options beside `jobs`, \
-                 and what was published as its `note`",
-            ));
+                 and what was published as its `note`"
+            }
+            Self::Tables => {
+                "write each table as a job, `- compare: {layers: 0/0-1, roles: [query, key, value], heal: ridge, \
+                 keep: [], no_controls: true, methods: [{method: low_rank, size: rank=4, label: LR4}]}`, with `seed`, \
+                 `calibration` and `text` beside `jobs`; `compare_net` for images, `molecule_compare` for \
+                 structures: see Comparisons in docs/recipes.md, which `linwright run --print-reference` prints"
+            }
         }
-        if keys.get("calibration").is_some_and(|data| data.get("images").is_some()) {
-            return Ok(Self::ImageStudy(Box::new(recipe::parse_images(path, &text)?)));
-        }
-        if keys.get("calibration").is_some_and(|data| data.get("structures").is_some()) {
-            return Ok(Self::MoleculeStudy(Box::new(recipe::parse_molecules(path, &text)?)));
-        }
-        Ok(Self::Study(Box::new(recipe::parse(path, &text)?)))
     }
+}
+
+/// Reads a recipe; `path` is its name in messages, `name` that of its run. Values of `set` replace
+/// those of the recipe.
+///
+/// # Errors
+/// [`Failure`] with the invalid part.
+pub fn read(path: &Path, name: &str, text: &str, set: &[String]) -> Result<JobList, Failure> {
+    let keys = set::read(path, text, set)?;
+    if let Some(form) = OldForm::of(&keys) {
+        let message = format!("{}: {form}", shown(&path.display().to_string()));
+        return Err(Failure::new(FailureKind::Recipe, message).hint(form.advice()));
+    }
+    JobList::read(name, &keys)
 }
 
 #[cfg(test)]
@@ -142,15 +121,40 @@ mod tests {
 
     /// Checks a recipe, including the options of its jobs.
     fn check(path: &Path, text: &str) -> Result<(), String> {
-        let failed = |failure: Failure| format!("{failure:?}");
-        match Recipe::read(path, "a recipe", text, &[]).map_err(failed)? {
-            Recipe::Jobs(list) => list.check().map_err(failed),
-            Recipe::Study(_) | Recipe::ImageStudy(_) | Recipe::MoleculeStudy(_) => Ok(()),
+        let list = read(path, "a recipe", text, &[]).and_then(|list| list.check());
+        list.map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn forms_of_earlier_versions_are_refused_with_what_replaced_them() {
+        let tables = "version: 1\ntitle: Old\nmodel: pocket\ncalibration: {dataset: pocket}\n\
+            eval: {text: pocket}\ntables: [{title: One, layers: [[0]], methods: [{fit: {method: rotor}}]}]\n";
+        let runs = "version: 1\nmodel: pocket\nruns: [{title: One, options: {rate: 9}}]\n";
+        let both = format!("{tables}jobs: [{{compress: {{keep: 0.8}}}}]\n");
+        for (text, words) in [
+            (tables, ["old.yaml: `tables` was replaced", "- compare: {", "docs/recipes.md"]),
+            (&both, ["`tables` was replaced", "compare_net", "molecule_compare"]),
+            (runs, ["old.yaml: `runs` was replaced by `jobs`", "- sweep: {", "`note`"]),
+        ] {
+            let failure = read(Path::new("old.yaml"), "old", text, &[]).unwrap_err();
+            assert_eq!(failure.kind(), FailureKind::Recipe);
+            let told = format!("{failure:?}");
+            assert!(words.iter().all(|word| told.contains(word)), "{told}");
         }
     }
 
     #[test]
-    fn built_in_recipes_are_valid_and_told_apart() {
+    fn what_is_advised_is_a_recipe() {
+        for form in [OldForm::Tables, OldForm::Runs] {
+            let advised = form.advice().split('`').nth(1).unwrap();
+            let advised = advised.replace(", ..}", "}");
+            let text = format!("version: 1\nmodel: pocket\njobs:\n  {advised}\n");
+            check(Path::new("new.yaml"), &text).unwrap();
+        }
+    }
+
+    #[test]
+    fn built_in_recipes_are_valid() {
         for (index, preset) in PRESETS.iter().enumerate() {
             let read = check(Path::new(preset.name), preset.text);
             assert!(read.is_ok(), "{}: {read:?}", preset.name);
@@ -171,8 +175,7 @@ mod tests {
         let file = |name: &str| folder.join(name).display().to_string();
         for name in ["main-job", "equal-parameters-pocket"] {
             let preset = PRESETS.iter().find(|preset| preset.name == name).unwrap();
-            let read = Recipe::read(Path::new(name), name, preset.text, &[]).unwrap();
-            let Recipe::Jobs(list) = read else { panic!("{name}") };
+            let list = read(Path::new(name), name, preset.text, &[]).unwrap();
             let job: Compare = crate::jobs::read(&list.entries[0].options).unwrap();
             assert!(job.exclude_overlap, "{name}");
             let evaluation = EvaluationOptions {

@@ -4,8 +4,10 @@ use crate::jobs::kit::Failure;
 use linwright_compress::form::RecipeError;
 use linwright_run::input;
 use linwright_run::spelling::distance;
-use linwright_study::recipe::MAX_BYTES;
 use std::path::Path;
+
+/// Size limit of a recipe in bytes.
+const MAX_BYTES: u64 = 1 << 22;
 
 /// A built-in recipe.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Runs a recipe of jobs: each job once, in order, and a report of all.
 
 use super::list::{Entry, JobList, Places, Resolved, is_reference};
-use crate::jobs::kit::inputs::{InputHash, is_local};
+use crate::jobs::kit::inputs::{InputHash, check_unchanged, is_local};
 use crate::jobs::kit::outcome::{text, write_pages};
 use crate::jobs::kit::{
     Failure, FailureKind, Outcome, Session, Written, command, measured, outputs, recipe_of, shards,
@@ -75,7 +75,8 @@ pub(crate) fn run(
         }
         session.step(&format!("{} of {} ({} of {total})", entry.name, list.title, index + 1));
         session.record(recorded(entry, resolved), Some(&folder));
-        finished.push(one(entry, resolved, &directory, &mut measured, session)?);
+        let done = one(entry, resolved, &directory, &mut measured, session);
+        finished.push(done.map_err(|failure| refused(&directory, failure))?);
         write_measured(&measured, &folder, session)?;
     }
     if finished.len() < list.entries.len() {
@@ -166,6 +167,16 @@ fn recorded(entry: &Entry, resolved: &Resolved) -> Map<String, Value> {
     recipe
 }
 
+/// Removes the directory if its first job was refused before any work, so that a corrected recipe
+/// may have it.
+fn refused(directory: &RunDirectory, failure: Failure) -> Failure {
+    let is_stopped = failure.is_resumable() || failure.kind() == FailureKind::Interrupted;
+    if !is_stopped && directory.is_empty() {
+        directory.discard();
+    }
+    failure
+}
+
 /// Runs a job, or reads its outcome.
 fn one(
     entry: &Entry,
@@ -184,6 +195,8 @@ fn one(
     if let Some(stored) = stored
         && brought(&stored, &resolved.places, directory, session)?
     {
+        // Files that options do not name, such as those of a task file, are known by the result.
+        check_unchanged(&files_read(&stored.result))?;
         return Ok(stored);
     }
     prepare(entry, &resolved.places, directory.path())?;
@@ -212,6 +225,26 @@ fn one(
         .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))?;
     directory.pieces().put(&key, &[&json]).map_err(RunError::from)?;
     Ok(finished)
+}
+
+/// The files here that a result names as its data, with the hashes that they had.
+fn files_read(result: &Value) -> Vec<InputHash> {
+    let below: Vec<&Value> = match result {
+        Value::Object(map) => map.values().collect(),
+        Value::Array(list) => list.iter().collect(),
+        _ => return Vec::new(),
+    };
+    let file = |one: &Value| {
+        // A file of a task comes after the name of the task and of the split.
+        let path = one["path"].as_str()?;
+        let path = path.rsplit_once(": ").map_or(path, |(_, path)| path);
+        let sha256 = one["sha256"].as_str()?.to_owned();
+        let hash = InputHash { path: PathBuf::from(path), sha256 };
+        hash.path.is_file().then_some(hash)
+    };
+    let own = result["provenance"]["data"].as_array().or(result["linwright"]["data"].as_array());
+    let own = own.into_iter().flatten().filter_map(file);
+    own.chain(below.into_iter().flat_map(files_read)).collect()
 }
 
 /// Output paths of a job, below the directory of the recipe.

@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path, text: &str, set: &[String]) -> Result<Map<String
 
 fn wrong(assignment: &str, reason: &str) -> Failure {
     Failure::new(FailureKind::Usage, format!("--set {}: {reason}", shown(assignment)))
-        .hint("give keys from the top, separated by dots: `eval.window=256`, `compress-1.keep=0.7`, `jobs.0.compress.keep=0.7`")
+        .hint("give keys from the top, separated by dots: `seed=1`, `evaluation.window=256`, `compress-1.keep=0.7`, `jobs.0.compress.keep=0.7`")
 }
 
 /// Sets a value at a path of keys. The first may be the name of a job, whose options follow.
@@ -116,9 +116,9 @@ mod tests {
             "model": "pocket",
         });
         assert_eq!(recipe, expected);
-        let recipe = set(&["jobs.1.compress.rank=8", "eval.window=256"]).unwrap();
+        let recipe = set(&["jobs.1.compress.rank=8", "evaluation.window=256"]).unwrap();
         assert_eq!(recipe["jobs"][1]["compress"]["rank"], 8);
-        assert_eq!(recipe["eval"]["window"], 256);
+        assert_eq!(recipe["evaluation"]["window"], 256);
     }
 
     #[test]

@@ -895,7 +895,7 @@ def run(
         recipe: A recipe file, or the name of a built-in one (`linwright ls presets`).
         output: Directory of the run [default: runs/ and the recipe's name and fingerprint].
         model: Use this model instead of the recipe's: a directory, `pocket` or `owner/name[@revision]`.
-        set: Replace a value of the recipe: `model=pocket`, `eval.window=256`, `compress-1.keep=0.7`,
+        set: Replace a value of the recipe: `model=pocket`, `evaluation.window=256`, `compress-1.keep=0.7`,
             whose value is YAML. May be given more than once.
         dry_run: Check the recipe against the model, estimate the cost of each row, and stop.
         print_schema: Print the JSON schema of recipes of jobs, and stop.

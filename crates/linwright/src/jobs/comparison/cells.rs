@@ -10,14 +10,14 @@ use crate::jobs::kit::outcome::{apart, write_pages};
 use crate::jobs::kit::saving::write_beside_own;
 use crate::jobs::kit::{AnyJob, Failure, Outcome, Session, outputs, recipe_of, shards, store};
 use crate::jobs::language::sweep::left_nothing;
-use linwright_compare::report::document;
+use linwright_compare::report::{document, with_provenance};
 use linwright_compare::{Asking, Compared, Comparison, Pieces, Place, Row, SlotMethod, Slots};
 use linwright_compress::methods::DenseMethod;
 use linwright_compress::{Edit, MethodSpec, Plan, Rates};
 use linwright_evaluate::Outcome as Part;
 use linwright_report::{Document, Report};
 use linwright_run::memory::peak_resident_bytes;
-use linwright_run::{Fingerprint, Measured, Monitor, RunDirectory, Store, state};
+use linwright_run::{DataSource, Fingerprint, Measured, Monitor, RunDirectory, Store, state};
 use linwright_study::{ExamplesOf, PassMacs, PassSpeed, Trial, TrialJudge};
 use linwright_tensor::dtype::DType;
 use serde_json::{Value, json};
@@ -37,6 +37,8 @@ pub(in crate::jobs) struct Comparing<'a, T> {
     pub(in crate::jobs) trial: &'a T,
     /// Name of the network for readers.
     pub(in crate::jobs) name: String,
+    /// What it is fitted to.
+    pub(in crate::jobs) fitted_to: &'a Path,
     /// Hash of what it is scored on.
     pub(in crate::jobs) scored_sha256: &'a str,
     /// Notes on the data.
@@ -233,7 +235,14 @@ impl<T: Trial> Comparing<'_, T> {
         let command = format!("linwright {}", self.job.verb());
         let mut provenance = session.provenance_of(&command, self.trial.hash(), results);
         provenance.seeds = self.options.seed.to_vec();
+        let read = session.hashes(&[self.fitted_to.to_owned()])?;
+        provenance.data.extend(read.into_iter().map(|file| DataSource {
+            purpose: "calibration".to_owned(),
+            path: session.portable(&file.path.display().to_string()),
+            sha256: file.sha256,
+        }));
         let page = document(&self.options.title, &self.name, &compared);
+        let page = with_provenance(page, &provenance.reproducible());
         let result = SlotsCompared {
             model: self.name.clone(),
             compare: compared,

@@ -2,7 +2,7 @@
 
 use crate::jobs::kit::outcome::text;
 use linwright_compare::Compared;
-use linwright_compare::report::{document, headline, notes, speed_table, table};
+use linwright_compare::report::{document, headline, notes, speed_table, table, with_provenance};
 use linwright_report::number::{bytes, seconds};
 use linwright_report::{Block, Document};
 use linwright_run::{Measured, Provenance};
@@ -37,7 +37,7 @@ impl SlotsCompared {
     /// The page.
     pub(in crate::jobs) fn document(&self) -> Document {
         let title = format!("Comparison of methods on {}", self.model);
-        document(&title, &self.model, &self.compare)
+        with_provenance(document(&title, &self.model, &self.compare), &self.provenance)
     }
 
     /// What was measured.

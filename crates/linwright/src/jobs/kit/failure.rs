@@ -31,7 +31,7 @@ use linwright_report::ReportError;
 use linwright_run::atomic::OutputError;
 use linwright_run::team::TeamError;
 use linwright_run::{JournalError, RunError, StoreError};
-use linwright_study::{ImageStudyError, MoleculeStudyError, StudyError, is_interruption};
+use linwright_study::{ImageStudyError, MoleculeStudyError, StudyError};
 use linwright_train::TrainError;
 use std::error::Error;
 use std::io;
@@ -316,16 +316,11 @@ impl From<TrainError> for Failure {
 
 impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Self {
-        if is_interruption(&error) {
-            return Self::interrupted("interrupted".into());
-        }
         match error {
             StudyError::Compress(error) => error.into(),
-            StudyError::Windows(error) => error.into(),
-            StudyError::Evaluation(error) => error.into(),
             StudyError::Images(error) => (*error).into(),
             StudyError::Molecules(error) => (*error).into(),
-            StudyError::Run(error) => error.into(),
+            StudyError::Store(error) => error.into(),
         }
     }
 }
@@ -339,7 +334,7 @@ impl From<MoleculeStudyError> for Failure {
             }
             MoleculeStudyError::Range { .. }
             | MoleculeStudyError::TooFew { .. }
-            | MoleculeStudyError::Common { .. } => Self::new(FailureKind::Recipe, message),
+            | MoleculeStudyError::Common { .. } => Self::usage(message),
             MoleculeStudyError::NoForces { .. } | MoleculeStudyError::Untrained { .. } => {
                 Self::general(message)
             }
@@ -353,10 +348,10 @@ impl From<ImageStudyError> for Failure {
         match error {
             ImageStudyError::Images(error) => error.into(),
             ImageStudyError::Net(error) => error.into(),
-            ImageStudyError::TooFew { .. } | ImageStudyError::Common { .. } => {
-                Self::new(FailureKind::Recipe, message)
-            }
-            ImageStudyError::Shape { .. } | ImageStudyError::Output { .. } => Self::usage(message),
+            ImageStudyError::TooFew { .. }
+            | ImageStudyError::Common { .. }
+            | ImageStudyError::Shape { .. }
+            | ImageStudyError::Output { .. } => Self::usage(message),
             ImageStudyError::Label { .. } => Self::general(message),
         }
     }
@@ -369,7 +364,7 @@ impl From<LabelledImagesError> for Failure {
             LabelledImagesError::Net(error) => error.into(),
             LabelledImagesError::Memory { .. } => Self::new(FailureKind::Resources, message),
             LabelledImagesError::NoLabels { .. } | LabelledImagesError::Range { .. } => {
-                Self::new(FailureKind::Recipe, message)
+                Self::usage(message)
             }
             LabelledImagesError::Images(_) => Self::general(message),
         }

@@ -56,7 +56,7 @@ pub use session::{Host, Session, to_yaml};
 pub use shell::{arguments, command, quoted};
 pub use sizes::SizeText;
 pub use terms::{Catalogue, Entry, Key, Term, TermOf, Terms, ValueKind, WithOptions, plain_value};
-pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
+pub use verb::{AnyJob, Group, RECIPE_VERSION, Reader, Verb, recipe_of};
 pub use written::{ChangedPath, OutputPath, StatePath, Written};
 
 use linwright_report::ReportKind;

@@ -4,6 +4,7 @@ use super::Failure;
 use super::inputs::{InputHash, hash, is_data};
 use super::record::{Machine, MeasuredFile, pretty};
 use super::source::cache_home_of;
+use super::verb::RECIPE_VERSION;
 use crate::pocket::{Unpacked, unpack};
 use linwright_evaluate::{Build, TaskResult, provenance, provenance_of};
 use linwright_files::{MEASURED, hub};
@@ -12,7 +13,6 @@ use linwright_run::atomic::AtomicDir;
 use linwright_run::memory::peak_resident_bytes;
 use linwright_run::team::{Alone, Team};
 use linwright_run::{Monitor, Provenance, Shard, StepTime, Store};
-use linwright_study::recipe::VERSION;
 use linwright_tensor::parallel;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -276,7 +276,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// [`Failure`] if the job cannot be written as YAML.
     pub fn files_beside(&self, measured: &Value) -> Result<Vec<(String, Vec<u8>)>, Failure> {
-        let mut recipe = Map::from_iter([("version".to_owned(), VERSION.into())]);
+        let mut recipe = Map::from_iter([("version".to_owned(), RECIPE_VERSION.into())]);
         recipe.extend(self.job.clone());
         let recipe = to_yaml(&Value::Object(recipe))?;
         let machine = Machine {

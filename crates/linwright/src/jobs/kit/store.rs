@@ -130,7 +130,6 @@ mod tests {
     use linwright_evaluate::EvaluationError;
     use linwright_lm::LmError;
     use linwright_ops::SiteId;
-    use linwright_study::StudyError;
 
     /// Whether work is left after a failure, and the failure that is reported.
     fn after(failure: Failure) -> (bool, String) {
@@ -155,12 +154,8 @@ mod tests {
             found: f64::INFINITY,
         };
         let lost = || EvaluationError::NonFinite { place: "a".into(), token: 0, found: f64::NAN };
-        let failures: [Failure; 4] = [
-            overflow().into(),
-            LmError::from(overflow()).into(),
-            lost().into(),
-            StudyError::from(lost()).into(),
-        ];
+        let failures: [Failure; 3] =
+            [overflow().into(), LmError::from(overflow()).into(), lost().into()];
         for failure in failures {
             let (kept, reported) = after(failure);
             assert!(!kept && !reported.contains("to resume"), "{reported}");

@@ -187,6 +187,9 @@ impl<J: Job> AnyJob for J {
     }
 }
 
+/// Supported version of the format of recipes.
+pub const RECIPE_VERSION: u32 = 1;
+
 /// A job as a recipe, without where it works: the same wherever it is run.
 #[must_use]
 pub fn recipe_of(job: &dyn AnyJob) -> Map<String, Value> {

@@ -2,7 +2,9 @@
 
 use crate::jobs::kit::{Catalogue, Failure, Terms, bounds};
 use linwright_data::Indices;
+use linwright_molecule::Units;
 use linwright_run::shown;
+use linwright_study::MoleculeStudyError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -58,6 +60,15 @@ impl Terms for ScoredStructures {
     fn catalogue() -> &'static Catalogue {
         &SCORED
     }
+}
+
+/// Units of an option, if any are named.
+///
+/// # Errors
+/// [`Failure`] for units that are not known.
+pub(super) fn parse_units(units: Option<&str>) -> Result<Option<Units>, Failure> {
+    let read = units.map(Units::parse).transpose();
+    Ok(read.map_err(|error| MoleculeStudyError::molecule("--units", error))?)
 }
 
 /// Indices of structures of an option.

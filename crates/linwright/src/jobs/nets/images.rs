@@ -1,12 +1,12 @@
 //! Labelled images as options of jobs.
 
 use crate::jobs::kit::named::Names;
-use crate::jobs::kit::{Catalogue, Failure, FailureKind, Terms, bounds};
+use crate::jobs::kit::{Catalogue, Failure, Terms, bounds};
 use linwright_data::Indices;
 use linwright_data::images::{ImageFiles, ImageFormat, ImageSource, Images};
 use linwright_nets::open_images;
 use linwright_run::shown;
-use linwright_study::recipe::ImageEvaluation;
+use linwright_study::ImageEvaluation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -102,9 +102,8 @@ impl ImageOptions {
     /// # Errors
     /// [`Failure`] for a size or a list that cannot be read.
     pub(in crate::jobs) fn evaluation(&self) -> Result<ImageEvaluation, Failure> {
-        let ImageSource { images, format, labels, resize, .. } = self.source()?;
         let examples = chosen("--images examples=", self.examples.as_deref())?;
-        Ok(ImageEvaluation { images, format, labels, resize, examples })
+        Ok(ImageEvaluation { source: self.source()?, examples })
     }
 
     /// Reads the images.
@@ -113,14 +112,7 @@ impl ImageOptions {
     /// [`Failure`] for unusable files, missing labels and indices without an image.
     pub(in crate::jobs) fn read(&self) -> Result<Images, Failure> {
         let examples = chosen("--images examples=", self.examples.as_deref())?;
-        open_images("--images", &self.source()?, examples.as_ref()).map_err(|error| {
-            let failure = Failure::from(error);
-            // What is wrong in a recipe of a study is wrong in an option here.
-            match failure.kind() {
-                FailureKind::Recipe => Failure::usage(failure.message()),
-                _ => failure,
-            }
-        })
+        Ok(open_images("--images", &self.source()?, examples.as_ref())?)
     }
 }
 

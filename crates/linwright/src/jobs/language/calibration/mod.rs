@@ -18,14 +18,13 @@ pub(crate) use record::CalibrationRecord;
 use crate::jobs::kit::named::{NameList, Names};
 use crate::jobs::kit::source::{OpenModel, POCKET, text_file};
 use crate::jobs::kit::terms::{Catalogue, Terms};
-use crate::jobs::kit::{Failure, FailureKind, JobError, Name, Session, bounds};
+use crate::jobs::kit::{Failure, JobError, Name, Session, bounds};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::tasks::open_answered;
 use linwright_data::{Corpus, Document};
 use linwright_evaluate::{Answered, Bos, DataUsed, canonical_task};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Split, Windows, WindowsError};
-use linwright_run::sha256_hex;
 use linwright_tensor::RngKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -341,25 +340,6 @@ impl<'a> Source<'a> {
     /// Names of the tasks whose documents these are: `--data` may name them.
     pub(crate) fn tasks(&self) -> &[String] {
         &self.tasks
-    }
-
-    /// The documents as those of one file called `name`, and the number of tokens after which each
-    /// is cut.
-    ///
-    /// # Errors
-    /// [`Failure`] if the model would write them.
-    pub(crate) fn into_corpus(self, name: &str) -> Result<(Corpus, Option<usize>), Failure> {
-        if self.dataset == Dataset::Samples {
-            let message = "calibration.dataset: samples are written by compress and search only";
-            return Err(Failure::new(FailureKind::Recipe, message)
-                .hint("write texts to a file and give that, or give task:NAME"));
-        }
-        let document = |(index, Answered { text, .. })| Document::new(text, index + 1);
-        let documents: Vec<Document> =
-            self.documents.into_iter().enumerate().map(document).collect();
-        let texts: Vec<&str> = documents.iter().map(|document| document.text.as_str()).collect();
-        let sha256 = sha256_hex(texts.join("\0").as_bytes());
-        Ok((Corpus { path: name.into(), sha256, documents }, self.longest))
     }
 
     fn add_file(

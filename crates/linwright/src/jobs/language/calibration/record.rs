@@ -5,6 +5,7 @@ use linwright_evaluate::DataUsed;
 use linwright_model::Windows;
 use linwright_ops::Examples;
 use linwright_report::number::grouped;
+use linwright_run::DataSource;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -72,6 +73,19 @@ impl CalibrationRecord {
             fingerprint: windows.identity(),
             overlap: Vec::new(),
         }
+    }
+
+    /// The files of the documents, for provenance.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = DataSource> {
+        let source = |used: &DataUsed| DataSource {
+            purpose: "calibration".to_owned(),
+            path: match self.kind.as_ref() {
+                "task" => format!("task:{}", self.name),
+                _ => used.path.clone(),
+            },
+            sha256: used.sha256.clone(),
+        };
+        self.data.iter().map(source)
     }
 
     /// One line for the report.

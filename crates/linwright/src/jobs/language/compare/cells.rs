@@ -15,7 +15,7 @@ use linwright_compare::{Comparison, Judge, Pieces, Place};
 use linwright_compress::{Edit, FitTo, Rates};
 use linwright_evaluate::Outcome as Part;
 use linwright_lm::LmError;
-use linwright_lm::compare::report::document;
+use linwright_lm::compare::report::{document, with_provenance};
 use linwright_lm::compare::{Asked, Compared, Work};
 use linwright_ops::Examples;
 use linwright_run::memory::peak_resident_bytes;
@@ -198,7 +198,9 @@ fn finish(
     let results = &compared.dense.results;
     let mut provenance = session.provenance("linwright compare", &inputs.model.loaded, results);
     provenance.seeds = job.seed.to_vec();
+    provenance.data.extend(inputs.calibration().into_iter().flat_map(|text| text.record.sources()));
     let page = document(&job.title, &inputs.model.place.name, &compared);
+    let page = with_provenance(page, &provenance.reproducible());
     let result = CompareResult {
         model: inputs.model.place.name.clone(),
         compare: compared,

@@ -8,7 +8,9 @@ use crate::jobs::language::tasks::{EvaluationCost, Judged};
 use linwright_compare::Way;
 use linwright_compress::pipeline::SiteOutcome;
 use linwright_evaluate::ParameterCounts;
-use linwright_lm::compare::report::{document, headline, notes, speed_table, table};
+use linwright_lm::compare::report::{
+    document, headline, notes, speed_table, table, with_provenance,
+};
 use linwright_lm::compare::{Asked, Candidate, Compared};
 use linwright_report::number::{bytes, grouped, seconds};
 use linwright_report::{Block, Document, Report, Table};
@@ -70,7 +72,7 @@ impl Report for CompareResult {
 
     fn document(&self) -> Document {
         let title = format!("Comparison of methods on {}", self.model);
-        document(&title, &self.model, &self.compare)
+        with_provenance(document(&title, &self.model, &self.compare), &self.provenance)
     }
 
     fn times(&self) -> Vec<Block> {

@@ -19,6 +19,7 @@ use crate::jobs::language::saving::{self, SavedAs, Saving};
 use crate::jobs::language::tasks::{
     Judged, before_and_after, check_tasks, open_tasks_if_any, seconds as seconds_of,
 };
+use linwright_compare::parameter_counts;
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::{FitTo, Plan};
 use linwright_evaluate::{Task, tokens_per_second};
@@ -30,7 +31,6 @@ use linwright_model::{Transformer, Windows};
 use linwright_ops::{Examples, SiteId, Sites};
 use linwright_run::team::Team;
 use linwright_run::{Measured, Monitor, Store};
-use linwright_study as study;
 use serde::Serialize;
 use std::path::Path;
 
@@ -333,7 +333,7 @@ fn fit_and_save(
     let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
     let of_recovery = recovery.as_ref().map(recovery::curve).transpose()?;
     let curves = curves(&edited)? + &of_recovery.unwrap_or_default();
-    let parameters = study::parameter_counts(&loaded.decoder, &edited);
+    let parameters = parameter_counts(&loaded.decoder, &edited);
     let mut result = CompressResult {
         model: model.place.name.clone(),
         output: None,

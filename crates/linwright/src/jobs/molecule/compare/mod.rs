@@ -5,14 +5,16 @@ mod result;
 use self::result::PotentialCompared;
 use crate::jobs::comparison::{self, Comparing, ComparisonOptions, SlotsCost, check_validation};
 use crate::jobs::kit::{
-    Division, Failure, FailureKind, Folding, Job, Outcome, OutputPath, Session, WithOptions, bounds,
+    Division, Failure, Folding, Job, Outcome, OutputPath, Session, WithOptions, bounds,
 };
 use crate::jobs::molecule::labels::LabelOptions;
-use crate::jobs::molecule::structures::{FittedStructures, ScoredStructures, chosen};
+use crate::jobs::molecule::structures::{FittedStructures, ScoredStructures, chosen, parse_units};
+use linwright_molecule::LabelKeys;
 use linwright_report::ReportKind;
 use linwright_run::Monitor;
-use linwright_study::recipe::{StructureCalibration, StructureEvaluation};
-use linwright_study::{MoleculeStudyError, MoleculeTrial, StructureNames, StudiedPotential};
+use linwright_study::{
+    MoleculeTrial, StructureCalibration, StructureNames, StructureSource, StudiedPotential,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -90,9 +92,16 @@ impl Job for MoleculeCompare {
         let potential = StudiedPotential::open(Path::new(&self.potential))?;
         potential.model.checkpoint.notes.iter().for_each(|note| session.note(note));
         session.step("reading the structures");
-        let (fitted, scored) = (self.fitted()?, self.scored()?);
+        let units = parse_units(self.units.as_deref())?;
+        let FittedStructures { structures: fitted, examples, .. } = &self.calibration.0;
+        let of_fits = chosen("--calibration", examples.as_deref())?;
+        let of_scores = chosen("--test", self.test.examples.as_deref())?;
+        let source = |path, examples, keys| StructureSource { path, examples, units, keys };
+        let fitted = source(fitted, of_fits.as_ref(), LabelKeys::default());
+        let scored = source(&self.test.structures, of_scores.as_ref(), self.labels.keys());
         let names = StructureNames { calibration: "--calibration", eval: "--test" };
-        let trial = MoleculeTrial::new(&potential, &fitted, &scored, names).map_err(of_options)?;
+        let drawn = self.drawn()?;
+        let trial = MoleculeTrial::new(&potential, [&fitted, &scored], &drawn, names)?;
         let comparing = Comparing {
             job: self,
             options: &self.comparison,
@@ -100,6 +109,7 @@ impl Job for MoleculeCompare {
             rows,
             trial: &trial,
             name: session.portable(&self.potential),
+            fitted_to: &self.calibration.structures,
             scored_sha256: trial.scored_sha256(),
             notes: trial.notes().to_vec(),
         };
@@ -108,37 +118,14 @@ impl Job for MoleculeCompare {
 }
 
 impl MoleculeCompare {
-    /// The structures to fit to.
-    fn fitted(&self) -> Result<StructureCalibration, Failure> {
-        let FittedStructures { structures, examples, batch, validation } = &self.calibration.0;
-        let standard = StructureCalibration::new(structures);
+    /// How fits read structures.
+    fn drawn(&self) -> Result<StructureCalibration, Failure> {
+        let FittedStructures { batch, validation, .. } = &self.calibration.0;
+        let standard = StructureCalibration::default();
         Ok(StructureCalibration {
-            examples: chosen("--calibration", examples.as_deref())?,
             sample: Some(self.num_structures),
-            units: self.units.clone(),
             batch: batch.unwrap_or(standard.batch),
             validation: check_validation(*validation)?.unwrap_or(standard.validation),
-            ..standard
         })
-    }
-
-    /// The structures to score on.
-    fn scored(&self) -> Result<StructureEvaluation, Failure> {
-        Ok(StructureEvaluation {
-            structures: self.test.structures.clone(),
-            examples: chosen("--test", self.test.examples.as_deref())?,
-            units: self.units.clone(),
-            energy_key: self.labels.energy.clone(),
-            forces_key: self.labels.forces.clone(),
-        })
-    }
-}
-
-/// Errors of a study's recipe are reported as errors of an option here.
-fn of_options(error: MoleculeStudyError) -> Failure {
-    let failure = Failure::from(error);
-    match failure.kind() {
-        FailureKind::Recipe => Failure::usage(failure.message()),
-        _ => failure,
     }
 }

@@ -4,21 +4,21 @@ use super::recovery::{self, Recovery};
 use super::result::{CompressionPlanned, JudgedErrors, PotentialCompressed, StructuresUsed};
 use super::{MoleculeCompress, plan};
 use crate::jobs::kit::saving::beside_result;
-use crate::jobs::kit::{Failure, FailureKind, Outcome, Session, outputs};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs};
+use crate::jobs::molecule::structures::parse_units;
+use linwright_compare::parameter_counts;
 use linwright_compress::estimate;
 use linwright_compress::pipeline::{Context, Edited, apply};
 use linwright_compress::{FitTo, Plan, Rates};
 use linwright_evaluate::{ParameterCounts, TaskResult};
 use linwright_molecule::tensornet::TensorNet;
-use linwright_molecule::{MoleculeModel, Structure, StructureBatches, Units};
+use linwright_molecule::{MoleculeModel, Structure, StructureBatches};
 use linwright_ops::{Examples, SiteId};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
-use linwright_study as study;
-use linwright_study::recipe::{StructureCalibration, StructureSource};
 use linwright_study::{
-    MoleculeStudyError, StudiedPotential, calibration_batches, common_note, open_structures,
-    scored_structures, task_result,
+    StructureCalibration, StructureSource, StudiedPotential, calibration_batches, common_note,
+    open_structures, scored_structures, task_result,
 };
 use std::path::Path;
 
@@ -77,15 +77,6 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
     Ok(Outcome::of(result))
 }
 
-/// Errors of a study's recipe are reported as errors of an option here.
-fn of_options(error: MoleculeStudyError) -> Failure {
-    let failure = Failure::from(error);
-    match failure.kind() {
-        FailureKind::Recipe => Failure::usage(failure.message()),
-        _ => failure,
-    }
-}
-
 /// Structures to fit to and to judge on.
 struct Data {
     calibration: Option<StructureBatches>,
@@ -99,17 +90,16 @@ struct Data {
 
 impl Data {
     fn open(job: &MoleculeCompress, potential: &StudiedPotential) -> Result<Self, Failure> {
-        let units = job.units.as_deref().map(Units::parse).transpose();
-        let units = units.map_err(|error| MoleculeStudyError::molecule("--units", error));
-        let units = units.map_err(of_options)?;
+        let units = parse_units(job.units.as_deref())?;
         let (mut data, mut fitted) = (Self::none(), Vec::new());
         let StudiedPotential { model, network, .. } = potential;
         if let Some(path) = &job.calibration {
             let source = StructureSource { path, examples: None, units, keys: job.labels.keys() };
-            let read = open_structures("--calibration", &source, model).map_err(of_options)?;
-            let options = calibration(job, path);
+            let read = open_structures("--calibration", &source, model)?;
+            let sample = Some(job.num_structures);
+            let options = StructureCalibration { sample, ..StructureCalibration::default() };
             let batches = calibration_batches("--calibration", &read, &options, network, job.seed);
-            let batches = batches.map_err(of_options)?;
+            let batches = batches?;
             if job.recover.is_some() {
                 recovery::check_labels(path, &read.all)?;
                 data.labelled = read.all.clone();
@@ -119,10 +109,10 @@ impl Data {
         }
         if let Some(path) = &job.test {
             let source = StructureSource { path, examples: None, units, keys: job.labels.keys() };
-            let read = open_structures("--test", &source, model).map_err(of_options)?;
+            let read = open_structures("--test", &source, model)?;
             data.notes.extend(common_note(&fitted, &read.all));
             data.scored_sha256 = Some(read.sha256.clone());
-            data.scored = Some(scored_structures("--test", read, network).map_err(of_options)?);
+            data.scored = Some(scored_structures("--test", read, network)?);
         }
         Ok(data)
     }
@@ -154,10 +144,6 @@ impl Data {
     }
 }
 
-fn calibration(job: &MoleculeCompress, path: &Path) -> StructureCalibration {
-    StructureCalibration { sample: Some(job.num_structures), ..StructureCalibration::new(path) }
-}
-
 /// An edited potential with its errors.
 struct Done<'a> {
     job: &'a MoleculeCompress,
@@ -185,7 +171,7 @@ impl Done<'_> {
             potential_sha256: self.potential.hash.clone(),
             output: None,
             plan: self.plan.clone(),
-            parameters: study::parameter_counts(&self.potential.network, &self.edited),
+            parameters: parameter_counts(&self.potential.network, &self.edited),
             sites: self.edited.sites.clone(),
             dense: errors(&self.dense),
             replaced: errors(&self.replaced),

@@ -4,16 +4,13 @@ mod result;
 
 use self::result::NetCompared;
 use crate::jobs::comparison::{self, Comparing, ComparisonOptions, SlotsCost, check_validation};
-use crate::jobs::kit::{
-    Division, Failure, FailureKind, Job, Outcome, OutputPath, Session, WithOptions,
-};
+use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, WithOptions};
 use crate::jobs::nets::images::{FittedImages, ImageOptions, chosen};
-use linwright_data::images::ImageFiles;
+use linwright_data::images::{ImageFiles, ImageSource};
 use linwright_nets::{Net, OpenedNet};
 use linwright_report::ReportKind;
 use linwright_run::Monitor;
-use linwright_study::recipe::ImageCalibration;
-use linwright_study::{ImageNames, ImageStudyError, ImageTrial};
+use linwright_study::{ImageCalibration, ImageNames, ImageTrial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -70,7 +67,7 @@ impl Job for CompareNet {
         let OpenedNet { net, hash } = Net::open(Path::new(&self.net))?;
         session.step("reading the images");
         let names = ImageNames { calibration: "--calibration", eval: "--images" };
-        let trial = ImageTrial::new(&net, &hash, &source, &eval, names).map_err(of_options)?;
+        let trial = ImageTrial::new(&net, &hash, &source, &eval, names)?;
         let comparing = Comparing {
             job: self,
             options: &self.comparison,
@@ -78,6 +75,7 @@ impl Job for CompareNet {
             rows,
             trial: &trial,
             name: session.portable(&self.net),
+            fitted_to: &self.calibration.images,
             scored_sha256: trial.scored_sha256(),
             notes: trial.notes().to_vec(),
         };
@@ -91,24 +89,16 @@ impl CompareNet {
         let eval = self.images.evaluation()?;
         let FittedImages { images, labels, examples, batch, validation } =
             self.calibration.0.clone();
-        let standard = ImageCalibration::new(ImageFiles::One(images));
-        Ok(ImageCalibration {
-            format: eval.format,
+        let standard = ImageCalibration::new(ImageSource {
+            images: ImageFiles::One(images),
             labels: labels.map(ImageFiles::One),
-            resize: eval.resize,
+            ..eval.source
+        });
+        Ok(ImageCalibration {
             examples: chosen("--calibration examples=", examples.as_deref())?,
             batch: batch.unwrap_or(standard.batch),
             validation: check_validation(validation)?.unwrap_or(standard.validation),
             ..standard
         })
-    }
-}
-
-/// What is wrong in a recipe of a study is wrong in an option here.
-fn of_options(error: ImageStudyError) -> Failure {
-    let failure = Failure::from(error);
-    match failure.kind() {
-        FailureKind::Recipe => Failure::usage(failure.message()),
-        _ => failure,
     }
 }

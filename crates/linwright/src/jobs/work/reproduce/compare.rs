@@ -1,10 +1,10 @@
 //! Comparison of two directories, file by file.
 
 use crate::jobs::kit::Failure;
+use linwright_compare::SPEED;
 use linwright_compress::TIME;
 use linwright_files::MEASURED;
 use linwright_run::{Fingerprint, state};
-use linwright_study::SPEED;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

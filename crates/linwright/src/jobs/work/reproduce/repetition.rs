@@ -5,7 +5,7 @@ use super::compare::{Compared, directories};
 use super::result::Reproduced;
 use crate::jobs::kit::inputs::{InputHash, check_unchanged};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, recipe_of};
-use crate::recipes::{Recipe, RunSettings, is_reference, run_recipe, verb_named};
+use crate::recipes::{self, RunSettings, is_reference, run_recipe, verb_named};
 use linwright_run::atomic::AtomicDir;
 use linwright_run::{Monitor, input, shown, shown_reason};
 use serde::Deserialize;
@@ -67,7 +67,7 @@ fn run_again(record: &Record, job: &Reproduce, session: &mut Session<'_>) -> Res
             let own = || job.directory.display().to_string();
             let name = record.name.clone().unwrap_or_else(own);
             let text = Value::Object(recipe.clone()).to_string();
-            let recipe = Recipe::read(&place, &name, &text, &[])?;
+            let recipe = recipes::read(&place, &name, &text, &[])?;
             let output = Some(&*job.output);
             let settings = RunSettings { output, ..RunSettings::default() };
             run_recipe(&name, recipe, settings, session).map(drop)

@@ -20,11 +20,11 @@ pub struct Run {
     /// Use this model instead of the recipe's: a directory, `pocket` or `owner/name[@revision]`.
     #[schemars(extend("x-short" = "m"))]
     pub model: Option<String>,
-    /// Replace a value of the recipe: `model=pocket`, `eval.window=256`, `compress-1.keep=0.7`,
-    /// whose value is YAML. May be given more than once.
+    /// Replace a value of the recipe: `model=pocket`, `evaluation.window=256`,
+    /// `compress-1.keep=0.7`, whose value is YAML. May be given more than once.
     #[schemars(extend("x-value" = "KEY=VALUE", "x-whole" = true, "examples" = ["seed=1"]))]
     pub set: Vec<String>,
-    /// Check the recipe against the model, estimate the cost of each row, and stop.
+    /// Check the recipe, show its commands, estimate their cost, and stop.
     pub dry_run: bool,
     /// Print the JSON schema of recipes of jobs, and stop.
     pub print_schema: bool,

@@ -1,15 +1,14 @@
-//! Studies of a small network on generated images.
+//! Trials of a small network on generated images.
 
 use super::*;
-use crate::recipe::parse_images;
-use crate::study::TrialJudge;
-use crate::study::{self, Outcome};
-use linwright_compare::{Pieces, SlotMethod, Slots, Way};
+use crate::judge::{PassMacs, PassSpeed, TrialJudge};
+use linwright_compare::{Compared, Pieces, SlotMethod, Slots, Way};
 use linwright_compress::{Edit, Plan, SlotSet};
+use linwright_data::images::ImageSource;
+use linwright_evaluate::Outcome;
 use linwright_nets::NetSpec;
-use linwright_run::{Fingerprint, RunDirectory, Shard, Silent, Store};
+use linwright_run::{Fingerprint, Shard, Silent, Store};
 use linwright_tensor::dtype::DType;
-use std::path::Path;
 use tempfile::TempDir;
 
 const NET: &str = "
@@ -34,30 +33,36 @@ fn folder(labels: impl Fn(usize) -> u8) -> TempDir {
     folder
 }
 
-fn recipe(folder: &TempDir, calibration: &str, eval: &str) -> ImageRecipe {
-    let images = folder.path().join("a-images-idx3-ubyte");
-    let images = images.display();
-    let text = format!(
-        "
-version: 1
-title: Images
-model: net.yaml
-calibration: {{images: '{images}', {calibration}}}
-eval: {{images: '{images}', {eval}}}
-tables:
-  - title: All layers
-    layers: [[0], [0, 1]]
-    methods: [{{fit: {{method: low_rank}}, size: {{rank: 2}}}}]
-"
-    );
-    parse_images(Path::new("r.yaml"), &text).unwrap()
+fn source(folder: &TempDir) -> ImageSource {
+    ImageSource::new(folder.path().join("a-images-idx3-ubyte"))
+}
+
+fn indices(list: &str) -> Option<Indices> {
+    Some(Indices::parse(list).unwrap())
+}
+
+/// Images to fit to, and those that are scored.
+fn data(folder: &TempDir, fitted: &str, scored: &str) -> (ImageCalibration, ImageEvaluation) {
+    let standard = ImageCalibration::new(source(folder));
+    let calibration = ImageCalibration { examples: indices(fitted), ..standard };
+    (calibration, ImageEvaluation { source: source(folder), examples: indices(scored) })
+}
+
+fn open<'a>(
+    net: &'a Net,
+    (calibration, eval): &'a (ImageCalibration, ImageEvaluation),
+) -> Result<ImageTrial<'a>, ImageStudyError> {
+    let names = ImageNames { calibration: "--calibration", eval: "--images" };
+    ImageTrial::new(net, "weights", calibration, eval, names)
 }
 
 #[test]
 fn a_seed_draws_the_order_of_images_and_the_last_are_for_validation() {
     let (net, folder) = (net(), folder(|i| (i % 4) as u8));
-    let recipe = recipe(&folder, "examples: 0-29, batch: 8, validation: 0.2", "examples: 30-59");
-    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let mut data = data(&folder, "0-29", "30-59");
+    (data.0.batch, data.0.validation) = (8, 0.2);
+    assert_eq!([100, 3, 2, 1].map(|images| data.0.validation_of(images)), [20, 1, 1, 1]);
+    let trial = open(&net, &data).unwrap();
     let [first, again, other] = [0, 0, 1].map(|seed| trial.examples(seed).unwrap());
     assert_eq!((first.training_batches(), first.batches()), (3, 4));
     let sizes: Vec<usize> = (0..4).map(|index| first.batch(index).examples).collect();
@@ -71,15 +76,15 @@ fn a_seed_draws_the_order_of_images_and_the_last_are_for_validation() {
 }
 
 #[test]
-fn scores_are_those_of_the_outputs_and_a_study_keeps_its_cells() {
+fn scores_are_those_of_the_outputs() {
     let (net, folder) = (net(), folder(|i| (i % 4) as u8));
-    let recipe = recipe(&folder, "examples: 0-29", "examples: 30-59");
-    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let data = data(&folder, "0-29", "30-59");
+    let trial = open(&net, &data).unwrap();
     let scores = trial.scores(&net, &mut Silent).unwrap();
     let [result] = &scores[..] else { panic!("{scores:?}") };
     let metric = |name| result.metric(name).unwrap();
     let images = linwright_nets::labelled(
-        &linwright_nets::open_images("eval", &recipe.eval.source(), None).unwrap(),
+        &linwright_nets::open_images("--images", &data.1.source, None).unwrap(),
     )
     .unwrap();
     let (mut loss, mut right) = (0.0, 0);
@@ -93,62 +98,45 @@ fn scores_are_those_of_the_outputs_and_a_study_keeps_its_cells() {
     assert_eq!(metric("acc").value, right as f64 / 30.0);
     assert!(metric("cross_entropy").stderr.unwrap() > 0.0 && result.counts.items == 30);
     assert_eq!(result.protocol, "image_classification_6x6x1");
-
-    let runs = tempfile::tempdir().unwrap();
-    let print = study::fingerprint(&recipe, &trial, &[]);
-    let run = || {
-        let directory = RunDirectory::open(runs.path(), &print).unwrap();
-        match study::run(&recipe, &trial, &directory, Shard::WHOLE, &mut Silent).unwrap() {
-            Outcome::Complete(findings) => findings,
-            Outcome::Part { .. } => panic!("it is no shard"),
-        }
-    };
-    let findings = run();
-    // A study keeps the scores of items apart.
-    let whole = study::without_items(scores);
-    assert_eq!((&findings.baseline, findings.rows.len()), (&whole, 2));
-    assert_eq!(run(), findings);
 }
 
 #[test]
 fn what_does_not_suit_the_network_is_refused_before_any_work() {
     let (net, good) = (net(), folder(|i| (i % 4) as u8));
-    let refused = |folder: &TempDir, calibration: &str, eval: &str| {
-        let recipe = recipe(folder, calibration, eval);
-        ImageTrial::open(&net, "weights", &recipe).unwrap_err().to_string()
+    let refused = |data: &(ImageCalibration, ImageEvaluation)| {
+        open(&net, data).expect_err("is refused").to_string()
     };
-    for (calibration, eval, expected) in [
-        ("examples: 0-9", "examples: 9-60", "eval.examples: there is no image 60: the set has 60"),
-        ("examples: 0", "examples: 1-9", "calibration has 1 images, expected at least 2"),
-        ("examples: 0-9", "examples: 8-20", "share 2 images of one set, the first is 8"),
-        ("examples: 0-9", "examples: 0-59", "share 10 images"),
-        (
-            "examples: 0-9, resize: [3, 3]",
-            "examples: 0-59",
-            "calibration: images have 3 x 3 places",
-        ),
+    for (fitted, scored, expected) in [
+        ("0-9", "9-60", "--images: there is no image 60: the set has 60"),
+        ("0", "1-9", "--calibration has 1 images, expected at least 2"),
+        ("0-9", "8-20", "share 2 images of one set, the first is 8"),
+        ("0-9", "0-59", "share 10 images"),
     ] {
-        let message = refused(&good, calibration, eval);
+        let message = refused(&data(&good, fitted, scored));
         assert!(message.contains(expected), "{message}");
     }
+    let mut small = data(&good, "0-9", "10-59");
+    small.0.source.resize = Some([3, 3]);
+    let message = refused(&small);
+    assert!(message.contains("--calibration: images have 3 x 3 places"), "{message}");
     let wrong = folder(|i| if i == 33 { 4 } else { 0 });
-    let message = refused(&wrong, "examples: 0-29", "examples: 30-59");
-    assert!(message.contains("eval: label of image 33 is 4, expected 0 to 3"), "{message}");
+    let message = refused(&data(&wrong, "0-29", "30-59"));
+    assert!(message.contains("--images: label of image 33 is 4, expected 0 to 3"), "{message}");
     std::fs::remove_file(wrong.path().join("a-labels-idx1-ubyte")).unwrap();
-    let message = refused(&wrong, "examples: 0-29", "examples: 30-59");
-    assert!(message.contains("has no labels; name their file as calibration.labels"), "{message}");
+    let message = refused(&data(&wrong, "0-29", "30-59"));
+    assert!(message.contains("has no labels; name their file as labels=FILE"), "{message}");
 }
 
 #[test]
 fn networks_that_are_no_classifiers_are_refused_and_numbers_that_are_not_finite_name_a_layer() {
     let folder = folder(|i| (i % 4) as u8);
-    let recipe = recipe(&folder, "examples: 0-29", "examples: 30-59");
+    let data = data(&folder, "0-29", "30-59");
     let spec: NetSpec = serde_saphyr::from_str(&NET.replace(", flatten,", ",")).unwrap();
     let places = Net::random(&spec, RngKey::new(1)).unwrap();
-    let message = ImageTrial::open(&places, "weights", &recipe).unwrap_err().to_string();
+    let message = open(&places, &data).unwrap_err().to_string();
     assert!(message.contains("the network has 4 x 4 places of 4 channels"), "{message}");
     let net = net();
-    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let trial = open(&net, &data).unwrap();
     let mut broken = net.clone();
     broken.tensors_mut()[0].values[0] = f32::NAN;
     let message = trial.scores(&broken, &mut Silent).unwrap_err().to_string();
@@ -158,21 +146,23 @@ fn networks_that_are_no_classifiers_are_refused_and_numbers_that_are_not_finite_
 #[test]
 fn images_that_are_scored_too_are_told() {
     let (net, one, two) = (net(), folder(|i| (i % 4) as u8), folder(|_| 0));
-    let mut recipe = recipe(&one, "examples: 0-29", "examples: 0-29");
-    recipe.eval.images = self::recipe(&two, "examples: 0-59", "examples: 0-59").eval.images;
-    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let mut data = data(&one, "0-29", "0-29");
+    data.1.source = source(&two);
+    let trial = open(&net, &data).unwrap();
     let notes = trial.notes();
     assert_eq!(notes.len(), 1);
     assert!(notes[0].starts_with("30 of 30 scored images are also among"), "{notes:?}");
 }
 
 #[test]
-fn a_comparison_pairs_networks_image_by_image() {
+fn a_comparison_pairs_networks_image_by_image_and_keeps_its_cells() {
     let (net, folder) = (net(), folder(|i| (i % 4) as u8));
-    let recipe = recipe(&folder, "examples: 0-29", "examples: 30-59");
-    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let data = data(&folder, "0-29", "30-59");
+    let trial = open(&net, &data).unwrap();
     let examples = trial.examples(0).unwrap();
     let (sites, fits) = (SlotSet::default(), Store::none());
+    let kept = tempfile::tempdir().unwrap();
+    let store = Store::at(kept.path());
     let plan_of = |edit: Edit| Plan { seed: 0, edits: vec![edit] };
     let slots = Slots {
         network: &net,
@@ -186,9 +176,20 @@ fn a_comparison_pairs_networks_image_by_image() {
     let judge = TrialJudge::new(&trial, examples.as_ref(), slots);
     let names = ["low_rank", "random", "q8_0"];
     let methods = names.map(|name| SlotMethod::named(name).unwrap());
-    let pieces = Pieces { store: &fits, shard: Shard::WHOLE, print: &Fingerprint("x".into()) };
-    let found = linwright_compare::compare(&judge, &methods, &[0.5], pieces, &mut Silent).unwrap();
-    let Outcome::Complete(found) = found else { panic!("it is no shard") };
+    let print = Fingerprint::of(&[("images", &1)]);
+    let compare = || -> Compared<PassMacs, PassSpeed> {
+        let pieces = Pieces { store: &store, shard: Shard::WHOLE, print: &print };
+        let found = linwright_compare::compare(&judge, &methods, &[0.5], pieces, &mut Silent);
+        match found.unwrap() {
+            Outcome::Complete(found) => found,
+            Outcome::Part { .. } => panic!("it is no shard"),
+        }
+    };
+    let found = compare();
+    // Records of items are not kept.
+    let kept = |found| serde_json::to_value(found).unwrap();
+    assert_eq!(kept(&compare()), kept(&found), "times, too, are those of the first");
+    assert_eq!(found.dense.results[0].metrics, trial.scores(&net, &mut Silent).unwrap()[0].metrics);
     assert_eq!(found.cells.len(), 3);
     // 16 positions of 4 x 9, then 4 x 64.
     assert_eq!(found.dense.macs.linear, 16 * 36 + 256);

@@ -1,6 +1,6 @@
 //! Trials as judges of comparisons.
 
-use super::{ExamplesOf, StudyError, Trial};
+use crate::trial::{ExamplesOf, StudyError, Trial};
 use linwright_compare::{Asked, Costs, Judge, JudgeError, Made, SlotMethod, Slots, Speeds};
 use linwright_compress::CompressError;
 use linwright_compress::fit_to::FitTo;

@@ -1,4 +1,4 @@
-//! Errors of studies of molecular potentials.
+//! Errors of trials of molecular potentials.
 
 use linwright_molecule::MoleculeError;
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ pub enum MoleculeStudyError {
     /// An unusable file, structure or potential.
     #[error("{of}: {source}")]
     Molecule {
-        /// Key of the recipe, or option.
+        /// Name of the option.
         of: &'static str,
         /// What is wrong.
         source: Box<MoleculeError>,
     },
     /// A structure without reference forces.
     #[error(
-        "{of}: structure {index} of {} has no forces to compare with; name them as {of}.forces_key, or choose others",
+        "{of}: structure {index} of {} has no forces to compare with; name them as --keys forces=NAME, or choose others",
         path.display()
     )]
     NoForces {
-        /// Key of the recipe, or option.
+        /// Name of the option.
         of: &'static str,
         /// The file.
         path: PathBuf,
@@ -29,9 +29,9 @@ pub enum MoleculeStudyError {
         index: usize,
     },
     /// Indices beyond the file.
-    #[error("{of}.examples: there is no structure {last}: the file has {structures}, from zero")]
+    #[error("{of}: there is no structure {last}: the file has {structures}, from zero")]
     Range {
-        /// Key of the recipe, or option.
+        /// Name of the option.
         of: &'static str,
         /// The largest index.
         last: usize,
@@ -41,7 +41,7 @@ pub enum MoleculeStudyError {
     /// Too few structures.
     #[error("{of} has {found} structures, expected at least {least}")]
     TooFew {
-        /// Key of the recipe, or option.
+        /// Name of the option.
         of: &'static str,
         /// Number of structures.
         found: usize,
@@ -53,7 +53,7 @@ pub enum MoleculeStudyError {
         "{of}: structure {index} has {element}, which the model was not trained on; `molecule info` lists its elements"
     )]
     Untrained {
-        /// Key of the recipe, or option.
+        /// Name of the option.
         of: &'static str,
         /// The structure.
         index: usize,
@@ -65,7 +65,7 @@ pub enum MoleculeStudyError {
         "{calibration} and {eval} share {count} structures of one file, the first is {first}; choose others with `examples`"
     )]
     Common {
-        /// Key of the recipe, or option, of those that fits read.
+        /// Name of the option, of those that fits read.
         calibration: &'static str,
         /// The same of those that are scored.
         eval: &'static str,
@@ -77,7 +77,7 @@ pub enum MoleculeStudyError {
 }
 
 impl MoleculeStudyError {
-    /// The error of a key of the recipe, or of an option.
+    /// The error of an option.
     #[must_use]
     pub fn molecule(of: &'static str, error: MoleculeError) -> Self {
         Self::Molecule { of, source: Box::new(error) }

@@ -1,11 +1,11 @@
-//! Studies of small networks for images: labelled images to fit to, and others to score.
+//! Trials of small networks for images: labelled images to fit to, and others to score.
 
+mod data;
 mod error;
 #[cfg(test)]
 mod tests;
 
-use super::{ExamplesOf, StudyError, Trial};
-use crate::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe};
+use crate::trial::{ExamplesOf, StudyError, Trial};
 use linwright_compress::CompressError;
 use linwright_data::Indices;
 use linwright_data::images::{ImageShape, Images, Pixels};
@@ -18,6 +18,7 @@ use linwright_run::Monitor;
 use linwright_tensor::RngKey;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use data::{ImageCalibration, ImageEvaluation};
 pub use error::ImageStudyError;
 
 /// Name of the task.
@@ -42,7 +43,7 @@ pub struct ImageTrial<'a> {
     notes: Vec<String>,
 }
 
-/// What messages call the images: keys of a recipe, or options.
+/// What messages call the images.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageNames {
     /// Those that fits read.
@@ -52,19 +53,6 @@ pub struct ImageNames {
 }
 
 impl<'a> ImageTrial<'a> {
-    /// Reads the images of a recipe; `hash` is that of the network.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn open(
-        network: &'a Net,
-        hash: &'a str,
-        recipe: &'a ImageRecipe,
-    ) -> Result<Self, ImageStudyError> {
-        let names = ImageNames { calibration: "calibration", eval: "eval" };
-        Self::new(network, hash, &recipe.calibration, &recipe.eval, names)
-    }
-
     /// Reads images to fit to, and others to score on; `hash` is that of the network.
     ///
     /// # Errors
@@ -79,8 +67,8 @@ impl<'a> ImageTrial<'a> {
         names: ImageNames,
     ) -> Result<Self, ImageStudyError> {
         let [of_fits, of_scores] = [names.calibration, names.eval];
-        let calibration = open_images(of_fits, &source.source(), source.examples.as_ref())?;
-        let scored = open_images(of_scores, &eval.source(), eval.examples.as_ref())?;
+        let calibration = open_images(of_fits, &source.source, source.examples.as_ref())?;
+        let scored = open_images(of_scores, &eval.source, eval.examples.as_ref())?;
         if calibration.len() < 2 {
             return Err(ImageStudyError::TooFew { of: of_fits, found: calibration.len() });
         }

@@ -1,27 +1,33 @@
-//! `run` with a recipe of images: a small network with given weights separates four classes.
+//! `run` with a recipe that compares methods on images: a small network with given weights
+//! separates four classes.
 
+use crate::recipes::differences;
 use crate::workshop::Workshop;
 use serde_json::{Value, json};
 
 pub(crate) const RECIPE: &str = "
 version: 1
 title: A small network
-model: net.yaml
-seeds: [0, 1]
+net: net.yaml
+seed: [0, 1]
+keep: []
+no_controls: true
 calibration: {images: a-images-idx3-ubyte, examples: 0-79, batch: 16, validation: 0.2}
-eval: {images: a-images-idx3-ubyte, labels: a-labels-idx1-ubyte, examples: 80-119}
-tables:
-  - title: Replaced
-    layers: [[0], [1]]
-    methods: &methods
-      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
-      - {label: rotor, fit: {method: rotor, training: {epochs: 1}}}
-      - {label: BH1, fit: {method: block_hadamard, training: {epochs: 1, rate: 0.01}}}
-  - title: Healed
-    layers: [[0]]
-    targets: [conv]
-    heal: [{roles: [linear], layers: [1]}]
-    methods: *methods
+images: {images: a-images-idx3-ubyte, labels: a-labels-idx1-ubyte, examples: 80-119}
+jobs:
+  - compare_net:
+      layers: 0/1
+      methods: &methods
+        - {method: low_rank, size: rank=1, label: LR1}
+        - {method: rotor, epochs: 1}
+        - {method: block_hadamard_trained, epochs: 1, rate: 0.01, label: BH1}
+    name: replaced
+  - compare_net:
+      layers: 0
+      roles: conv
+      heal: [{roles: linear, layers: 1}]
+      methods: *methods
+    name: healed
 ";
 
 pub(crate) const NET: &str = "
@@ -99,42 +105,47 @@ fn metric(results: &Value, name: &str) -> f64 {
 fn a_recipe_of_images_gives_a_report_and_again_the_same() {
     let w = workshop();
     let shown = w.ok(RUN);
-    for said in ["cross-entropy", "Replaced", "Healed", "Cross-entropy", "Kept", "Accuracy"] {
+    for said in ["cross-entropy", "replaced", "healed", "Kept", "Accuracy"] {
         assert!(shown.contains(said), "{said:?} in {shown}");
     }
-    let report = w.json("out/report.json");
-    let (baseline, rows) = (&report["baseline"], report["rows"].as_array().unwrap());
-    assert_eq!(rows.len(), 2 * (2 * 3 + 3), "seeds x cells");
-    assert_eq!(baseline[0]["counts"]["items"], 40);
-    assert_eq!(metric(baseline, "acc"), 1.0, "the weights tell the classes apart");
-    let mean = |table: &str, method: &str, layer: usize| {
-        let own = rows.iter().filter(|row| {
-            (&row["comparison"], &row["method"]) == (&json!(table), &json!(method))
-                && row["layers"] == json!([layer])
-        });
-        let values: Vec<f64> = own.map(|row| metric(&row["results"], "cross_entropy")).collect();
-        values.iter().sum::<f64>() / values.len() as f64
+    let [replaced, healed] = ["replaced", "healed"].map(|job| {
+        let result = w.json(&format!("out/{job}/result.json"));
+        result["compare"].clone()
+    });
+    let dense = &replaced["dense"];
+    assert_eq!(replaced["cells"].as_array().unwrap().len(), 2 * 2 * 3, "seeds x sets x rows");
+    assert_eq!(healed["cells"].as_array().unwrap().len(), 2 * 3);
+    assert_eq!(dense["results"][0]["counts"]["items"], 40);
+    assert_eq!(metric(&dense["results"], "acc"), 1.0, "the weights tell the classes apart");
+    let mean = |job: &Value, row: &str, layer: usize| {
+        let cells = job["cells"].as_array().unwrap().iter();
+        let values: Vec<f64> = cells
+            .filter(|own| {
+                let name = if own["label"].is_null() { &own["method"] } else { &own["label"] };
+                (name, &own["place"]["layers"]) == (&json!(row), &json!([layer]))
+            })
+            .map(|own| metric(&own["found"]["model"]["results"], "cross_entropy"))
+            .collect();
+        assert_eq!(values.len(), 2, "{row}");
+        values.iter().sum::<f64>() / 2.0
     };
-    assert!(mean("Replaced", "LR1", 1) > metric(baseline, "cross_entropy"));
-    for method in ["LR1", "rotor", "BH1"] {
-        let [plain, healed] = ["Replaced", "Healed"].map(|table| mean(table, method, 0));
-        assert!(healed < plain, "{method}: {healed} healed, {plain} not");
+    assert!(mean(&replaced, "LR1", 1) > metric(&dense["results"], "cross_entropy"));
+    for row in ["LR1", "rotor", "BH1"] {
+        let [plain, healed] = [&replaced, &healed].map(|job| mean(job, row, 0));
+        assert!(healed < plain, "{row}: {healed} healed, {plain} not");
     }
-    let model = json!({"name": "net.yaml", "family": "net", "parameters": 108, "layers": 2});
-    assert_eq!(report["model"], model);
-    assert_eq!(rows[0]["parameters"]["targeted_dense"], 36);
-    let purposes = report["provenance"]["data"].as_array().unwrap();
-    assert_eq!(
-        purposes.len(),
-        4,
-        "images and labels, for evaluation and calibration: {purposes:?}"
-    );
+    let result = w.json("out/replaced/result.json");
+    let model = &replaced["cells"][0]["found"]["model"];
+    assert_eq!(model["parameters"]["targeted_dense"], 36);
+    let data = result["provenance"]["data"].as_array().unwrap();
+    let purposes: Vec<&str> = data.iter().map(|one| one["purpose"].as_str().unwrap()).collect();
+    assert_eq!(purposes, ["evaluation", "calibration"], "{data:?}");
+    assert!(w.text("out/replaced/report.md").contains(data[1]["sha256"].as_str().unwrap()));
 
     let again = w.run(RUN);
     assert!(!again.stderr.contains("fitting"), "nothing is done twice: {}", again.stderr);
-    assert!(!again.stderr.contains("evaluating"), "{}", again.stderr);
     again.succeeded("again");
-    assert_eq!(w.json("out/report.json"), report);
+    assert_eq!(w.json("out/replaced/result.json"), result);
     let said = w.ok("reproduce out -o copy");
     assert!(said.contains("files have the same bytes"), "{said}");
     // Another description is another network, even with the same weights.
@@ -147,15 +158,19 @@ fn a_dry_run_writes_nothing_and_shards_give_the_same_report() {
     let w = workshop();
     w.write("other.yaml", NET);
     let before = w.names();
-    let costs = w.ok_json("run -r images.yaml --model other.yaml --set seeds=[3] --dry-run");
-    assert_eq!(costs["cells"].as_array().unwrap().len(), 9);
-    assert!(costs["cells"][0]["estimate"]["targeted_dense"] == 36, "{costs}");
+    let costs = w.ok("run -r images.yaml --model other.yaml --set seed=[3] --dry-run");
+    for said in ["other.yaml", "--seed=3", "LR1", "BH1", "fits of all seeds"] {
+        assert!(costs.contains(said), "{said}: {costs}");
+    }
     assert_eq!(w.names(), before);
     w.ok(RUN);
     w.ok("run -r images.yaml -o one --shard 0/2");
     w.ok("run -r images.yaml -o two --shard 1/2");
     w.ok("merge one two -o both");
-    assert_eq!(w.text("both/report.json"), w.text("out/report.json"));
+    // Times differ.
+    let mut differing = differences(&w, "out", "both");
+    differing.retain(|name| !name.contains("/speed/"));
+    assert_eq!(differing, [""; 0]);
 }
 
 #[test]
@@ -172,9 +187,9 @@ fn unusable_images_and_networks_are_refused_before_anything_is_written() {
         ),
         ("net.yaml", NET.replace("kernel: 3", "kernel: 30").into(), 3, &["0 (conv)"]),
         ("net.yaml", NET.replace("name: fc", "name: f").into(), 1, &["f.weight"]),
-        ("images.yaml", RECIPE.replace("80-119", "80-120").into(), 3, &["no image 120"]),
-        ("images.yaml", RECIPE.replace("80-119", "70-119").into(), 3, &["share 10 images"]),
-        ("images.yaml", RECIPE.replace("layers: [1]", "layers: [0]").into(), 2, &["layer 0"]),
+        ("images.yaml", RECIPE.replace("80-119", "80-120").into(), 2, &["no image 120"]),
+        ("images.yaml", RECIPE.replace("80-119", "70-119").into(), 2, &["share 10 images"]),
+        ("images.yaml", RECIPE.replace("layers: 0/1", "layers: 0/9").into(), 2, &["9"]),
     ];
     for (name, content, code, words) in cases {
         let w = workshop();
@@ -185,7 +200,7 @@ fn unusable_images_and_networks_are_refused_before_anything_is_written() {
     let w = workshop();
     std::fs::remove_file(w.path("a-labels-idx1-ubyte")).unwrap();
     w.write("images.yaml", RECIPE.replace("labels: a-labels-idx1-ubyte, ", ""));
-    w.fails(RUN, 3, &["calibration", "has no labels"]);
+    w.fails(RUN, 2, &["--calibration", "has no labels", "labels=FILE"]);
 }
 
 /// An array of bytes in a file of numpy.

@@ -1,4 +1,4 @@
-//! Errors of studies of images.
+//! Errors of trials of images.
 
 use linwright_nets::{Extent, LabelledImagesError, NetError};
 
@@ -15,7 +15,7 @@ pub enum ImageStudyError {
     /// Too few images to fit to.
     #[error("{of} has {found} images, expected at least 2: one for training, one for validation")]
     TooFew {
-        /// Key of the recipe, or option.
+        /// Name of the option.
         of: &'static str,
         /// Number of images.
         found: usize,
@@ -25,7 +25,7 @@ pub enum ImageStudyError {
         "{of}: images have {found}, the input of the network {expected}; give other images, or this size as `resize`"
     )]
     Shape {
-        /// Key of the recipe, or option.
+        /// Name of the option.
         of: &'static str,
         /// Shape of the images.
         found: Extent,
@@ -38,7 +38,7 @@ pub enum ImageStudyError {
         classes.saturating_sub(1)
     )]
     Label {
-        /// Key of the recipe, or option.
+        /// Name of the option.
         of: &'static str,
         /// The image.
         index: usize,
@@ -60,7 +60,7 @@ pub enum ImageStudyError {
         "{calibration} and {eval} share {count} images of one set, the first is {first}; choose others with `examples`"
     )]
     Common {
-        /// Key of the recipe, or option, of those that fits read.
+        /// Name of the option, of those that fits read.
         calibration: &'static str,
         /// The same of those that are scored.
         eval: &'static str,

@@ -1,11 +1,11 @@
-//! Studies of molecular potentials: structures to fit to, and others to measure errors on.
+//! Trials of molecular potentials: structures to fit to, and others to measure errors on.
 
+mod data;
 mod error;
 #[cfg(test)]
 mod tests;
 
-use super::{ExamplesOf, StudyError, Trial};
-use crate::recipe::{MoleculeRecipe, StructureCalibration, StructureEvaluation, StructureSource};
+use crate::trial::{ExamplesOf, StudyError, Trial};
 use linwright_compress::CompressError;
 use linwright_data::Indices;
 use linwright_evaluate::{Counts, Metric, Sample, TaskResult};
@@ -19,6 +19,7 @@ use linwright_tensor::RngKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+pub use data::{StructureCalibration, StructureSource};
 pub use error::MoleculeStudyError;
 
 /// Name of the task.
@@ -26,7 +27,7 @@ const TASK: &str = "molecules";
 /// Structures of a batch in evaluations, whose results do not depend on it.
 const BATCH: usize = 10;
 
-/// A potential as studies need it: the network in single precision, with what its file says.
+/// A potential as trials need it: the network in single precision, with what its file says.
 #[derive(Clone, Debug)]
 pub struct StudiedPotential {
     /// The model as its file has it.
@@ -65,7 +66,7 @@ pub struct Structures {
     pub in_file: usize,
 }
 
-/// Reads the chosen structures of a file; `of` is its key in the recipe, for messages. What the
+/// Reads the chosen structures of a file; `of` is its name in messages. What the
 /// priors of the model add is taken from the labels, so that the network alone is compared.
 ///
 /// # Errors
@@ -135,7 +136,7 @@ fn without_priors(structure: &mut Structure, model: &MoleculeModel) -> Result<()
     Ok(())
 }
 
-/// Structures with forces, to score networks on; `of` is their key in the recipe, for messages.
+/// Structures with forces, to score networks on; `of` is their name in messages.
 ///
 /// # Errors
 /// [`MoleculeStudyError`] for none at all, for one without forces, and for those that are no
@@ -156,8 +157,8 @@ pub fn scored_structures(
     StructureBatches::new(all, BATCH, count, network.config()).map_err(placed(of, &places))
 }
 
-/// A number of structures in the order of a seed, the last ones for validation; `of` is their key
-/// in the recipe, for messages.
+/// A number of structures in the order of a seed, the last ones for validation; `of` is their name
+/// in messages.
 ///
 /// # Errors
 /// [`MoleculeStudyError`] for fewer than two structures, and those that are no molecules.
@@ -203,7 +204,7 @@ pub fn task_result(errors: &PredictionErrors, units: Units, data_sha256: &str) -
     }
 }
 
-/// What messages call the structures: keys of a recipe, or options.
+/// What messages call the structures.
 #[derive(Clone, Copy, Debug)]
 pub struct StructureNames {
     /// Those that fits read.
@@ -227,7 +228,7 @@ fn samples(each: &[PredictionErrors]) -> Vec<Sample> {
 #[derive(Debug)]
 pub struct MoleculeTrial<'a> {
     potential: &'a StudiedPotential,
-    source: &'a StructureCalibration,
+    drawn: &'a StructureCalibration,
     names: StructureNames,
     calibration: Structures,
     scored: StructureBatches,
@@ -236,18 +237,6 @@ pub struct MoleculeTrial<'a> {
 }
 
 impl<'a> MoleculeTrial<'a> {
-    /// Reads the structures of a recipe.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn open(
-        potential: &'a StudiedPotential,
-        recipe: &'a MoleculeRecipe,
-    ) -> Result<Self, MoleculeStudyError> {
-        let names = StructureNames { calibration: "calibration", eval: "eval" };
-        Self::new(potential, &recipe.calibration, &recipe.eval, names)
-    }
-
     /// Reads structures to fit to, and others to score on.
     ///
     /// # Errors
@@ -255,18 +244,15 @@ impl<'a> MoleculeTrial<'a> {
     /// of one file that are both fitted to and scored.
     pub fn new(
         potential: &'a StudiedPotential,
-        fitted: &'a StructureCalibration,
-        scored: &StructureEvaluation,
+        [fitted, scored]: [&StructureSource<'_>; 2],
+        drawn: &'a StructureCalibration,
         names: StructureNames,
     ) -> Result<Self, MoleculeStudyError> {
-        let wrong = |of| move |error| MoleculeStudyError::molecule(of, error);
-        let source = fitted.source().map_err(wrong(names.calibration))?;
-        let eval = scored.source().map_err(wrong(names.eval))?;
-        let calibration = open_structures(names.calibration, &source, &potential.model)?;
-        let scored = open_structures(names.eval, &eval, &potential.model)?;
+        let choices = [fitted.examples, scored.examples];
+        let calibration = open_structures(names.calibration, fitted, &potential.model)?;
+        let scored = open_structures(names.eval, scored, &potential.model)?;
         if calibration.sha256 == scored.sha256
-            && let Some([first, count]) =
-                Indices::common([source.examples, eval.examples], scored.in_file)
+            && let Some([first, count]) = Indices::common(choices, scored.in_file)
         {
             let StructureNames { calibration, eval } = names;
             return Err(MoleculeStudyError::Common { calibration, eval, first, count });
@@ -279,7 +265,7 @@ impl<'a> MoleculeTrial<'a> {
         let scored = scored_structures(names.eval, scored, &potential.network)?;
         Ok(Self {
             potential,
-            source: fitted,
+            drawn,
             names,
             calibration,
             scored,
@@ -336,7 +322,7 @@ impl Trial for MoleculeTrial<'_> {
 
     fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
         let (all, network) = (&self.calibration, &self.potential.network);
-        Ok(Box::new(calibration_batches(self.names.calibration, all, self.source, network, seed)?))
+        Ok(Box::new(calibration_batches(self.names.calibration, all, self.drawn, network, seed)?))
     }
 
     fn scores(
