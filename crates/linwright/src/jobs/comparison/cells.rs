@@ -238,7 +238,7 @@ impl<T: Trial> Comparing<'_, T> {
         let read = session.hashes(&[self.fitted_to.to_owned()])?;
         provenance.data.extend(read.into_iter().map(|file| DataSource {
             purpose: "calibration".to_owned(),
-            path: session.portable(&file.path.display().to_string()),
+            path: session.portable(file.path.display().to_string()),
             sha256: file.sha256,
         }));
         let page = document(&self.options.title, &self.name, &compared);
