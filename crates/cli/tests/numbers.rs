@@ -196,7 +196,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("relevant", &[]),
     ("resize", &["#,#", "#,8"]),
     ("separator", &[]),
-    ("set", &["seed=#", "eval.window=#", "compare-1.limit=#"]),
+    ("set", &["seed=#", "evaluation.window=#", "limit=#"]),
     ("shard_size", &["#", "#GB"]),
     ("size", &["rank=#", "rate=#", "rho=#", "keep=#", "energy=#"]),
     ("roles", &[]),

@@ -98,7 +98,7 @@ pub use multiple_choice::MultipleChoice;
 pub use overlap::{leave_out_overlap, overlap};
 pub use packed::{LastOutput, Packed, Wanted, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
-pub use provenance::{Build, add_results, provenance, provenance_of};
+pub use provenance::{Build, add_results, file_of_task, provenance, provenance_of};
 pub use registry::{
     OpenOptions, OpenTasks, Parts, RegistryError, TaskData, TaskEntry, TaskOption, TaskRequest,
     canonical_task, entries, entry, open_parts, open_tasks,

@@ -65,6 +65,13 @@ pub fn add_results(provenance: &mut Provenance, results: &[TaskResult]) {
     provenance.data.append(&mut data);
 }
 
+/// Path of the file that [`add_results`] names, if it names one.
+#[must_use]
+pub fn file_of_task(source: &DataSource) -> Option<&str> {
+    let (_, rest) = source.path.split_once(", ")?;
+    rest.split_once(": ").map(|(_, path)| path)
+}
+
 /// The data files of a task; if it does not list them, the task itself.
 fn data_of(result: &TaskResult) -> Vec<DataSource> {
     let source = |path: &str, sha256: &str| DataSource {
@@ -80,4 +87,21 @@ fn data_of(result: &TaskResult) -> Vec<DataSource> {
         source(&format!("{task}, {}: {}", file.split, file.path), &file.sha256)
     };
     result.files.iter().map(of_file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_tasks_are_found_in_what_names_them() {
+        let file =
+            |path: &str| DataUsed { split: "test".into(), path: path.into(), sha256: "ab".into() };
+        let files = vec![file("rows.jsonl"), file("a, b: c.jsonl")];
+        let listed = TaskResult { task: "boats".into(), files, ..TaskResult::default() };
+        let own = TaskResult { task: "text".into(), ..TaskResult::default() };
+        let named = [listed, own].iter().flat_map(data_of).collect::<Vec<_>>();
+        let found: Vec<Option<&str>> = named.iter().map(file_of_task).collect();
+        assert_eq!(found, [Some("rows.jsonl"), Some("a, b: c.jsonl"), None]);
+    }
 }

@@ -43,7 +43,7 @@
 //! | [`compress`] | fits, edits, plans, recovery |
 //! | [`compare`] | comparisons of methods on any network |
 //! | [`lm`] | pruning, cuts, searches, comparisons of transformers |
-//! | [`study`] | networks on images and potentials, as trials of comparisons |
+//! | [`trial`] | networks on images and potentials, as trials of comparisons |
 //! | [`mod@bench`] | speed and memory of operators |
 
 #![allow(
@@ -68,9 +68,9 @@ pub use linwright_nets as nets;
 pub use linwright_ops as ops;
 pub use linwright_report as report;
 pub use linwright_run as run;
-pub use linwright_study as study;
 pub use linwright_tensor as tensor;
 pub use linwright_train as train;
+pub use linwright_trial as trial;
 
 pub mod jobs;
 mod new_model;

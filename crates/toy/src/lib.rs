@@ -1,7 +1,7 @@
 //! A network that no other crate knows.
 //!
-//! Capture, fits and studies are written against [`Network`]; the tests of this crate run them on a
-//! network which is not a language model. For a row x of an example with two rows,
+//! Capture, fits and comparisons are written against [`Network`]; the tests of this crate run them
+//! on a network which is not a language model. For a row x of an example with two rows,
 //!
 //! ```text
 //! h = relu(Wa x + a) * (Wb x)      left, right: both read x

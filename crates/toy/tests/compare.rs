@@ -8,10 +8,10 @@ use linwright_compress::{Edit, FitTo, Plan, Size, SlotSet};
 use linwright_evaluate::{Metric, Outcome, TaskResult};
 use linwright_ops::Sites;
 use linwright_run::{Fingerprint, Monitor, Shard, Silent, Store};
-use linwright_study::{ExamplesOf, PassMacs, PassSpeed, StudyError, Trial, TrialJudge};
 use linwright_tensor::RngKey;
 use linwright_tensor::dtype::DType;
 use linwright_toy::{Batches, Toy};
+use linwright_trial::{ExamplesOf, PassMacs, PassSpeed, Trial, TrialError, TrialJudge};
 
 /// A trial that scores the squared distance to the outputs of the original network.
 struct Distance {
@@ -34,11 +34,19 @@ impl Trial for Distance {
         "random rows"
     }
 
-    fn examples(&self, _seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
+    fn scored_sha256(&self) -> &str {
+        "random rows"
+    }
+
+    fn notes(&self) -> &[String] {
+        &[]
+    }
+
+    fn examples(&self, _seed: u64) -> Result<Box<ExamplesOf<Self>>, TrialError> {
         Ok(Box::new(self.batches.clone()))
     }
 
-    fn scores(&self, network: &Toy, _: &mut dyn Monitor) -> Result<Vec<TaskResult>, StudyError> {
+    fn scores(&self, network: &Toy, _: &mut dyn Monitor) -> Result<Vec<TaskResult>, TrialError> {
         let (mut sum, mut count) = (0.0, 0.0);
         for batch in &self.batches.0 {
             let [a, b] = [&self.network, network].map(|of| of.output(batch).expect("6 features"));
@@ -239,7 +247,7 @@ fn the_first_within_a_budget_has_the_least_loss_and_keeps_no_more() {
             let made = judge.make(&asked, FitTo::Training, monitor)?;
             let kept = made.parameters(judge.network()).keep();
             let scores = judge.scores(&made.edited.network, monitor)?;
-            Ok::<_, StudyError>(HeldOut { kept, loss: scores[0].metrics[0].value })
+            Ok::<_, TrialError>(HeldOut { kept, loss: scores[0].metrics[0].value })
         };
         let tried = methods(&["random", "svd", "low_rank"]);
         let found = within_budget(&tried, keep, &store, &print, &mut Silent, &loss);

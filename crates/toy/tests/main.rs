@@ -1,4 +1,4 @@
-//! Capture, fits, healing, comparisons and studies on a network that they do not know.
+//! Capture, fits, healing, and comparisons on a network that they do not know.
 
 mod capture;
 mod compare;

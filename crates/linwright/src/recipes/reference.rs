@@ -208,8 +208,8 @@ compare:
 
 Networks are compared by perplexity, on images by cross-entropy in nats (with the accuracy), on molecules by the mean
 absolute error of forces (with that of energies per atom), in the units of the model. A seed determines the order of
-what is fitted to; the last share of it, `validation` of images and structures, validates fits. No item of one set may be
-fitted to and scored; equal items of two sets are reported.
+what is fitted to; the last share of it, `validation` of images and structures, validates fits. No image or
+structure of one set may be fitted to and scored; equal ones of two sets are reported, as are words that texts share.
 ";
 
 #[cfg(test)]

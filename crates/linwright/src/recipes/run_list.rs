@@ -8,11 +8,12 @@ use crate::jobs::kit::{
     to_yaml,
 };
 use crate::jobs::work::reproduce::is_of_result;
+use linwright_evaluate::file_of_task;
 use linwright_files::MEASURED;
 use linwright_report::{Block, Document, Table};
 use linwright_run::{
-    Fingerprint, Monitor, PieceKey, RunDirectory, RunError, input, sha256_hex, sha256_of_open,
-    state,
+    DataSource, Fingerprint, Monitor, PieceKey, RunDirectory, RunError, input, sha256_hex,
+    sha256_of_open, state,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -227,7 +228,7 @@ fn one(
     Ok(finished)
 }
 
-/// The files here that a result names as its data, with the hashes that they had.
+/// The files of tasks that a result names as its data, with the hashes that they had.
 fn files_read(result: &Value) -> Vec<InputHash> {
     let below: Vec<&Value> = match result {
         Value::Object(map) => map.values().collect(),
@@ -235,15 +236,12 @@ fn files_read(result: &Value) -> Vec<InputHash> {
         _ => return Vec::new(),
     };
     let file = |one: &Value| {
-        // A file of a task comes after the name of the task and of the split.
-        let path = one["path"].as_str()?;
-        let path = path.rsplit_once(": ").map_or(path, |(_, path)| path);
-        let sha256 = one["sha256"].as_str()?.to_owned();
-        let hash = InputHash { path: PathBuf::from(path), sha256 };
-        hash.path.is_file().then_some(hash)
+        let source: DataSource = serde_json::from_value(one.clone()).ok()?;
+        let path = PathBuf::from(file_of_task(&source)?);
+        path.is_file().then_some(InputHash { path, sha256: source.sha256 })
     };
-    let own = result["provenance"]["data"].as_array().or(result["linwright"]["data"].as_array());
-    let own = own.into_iter().flatten().filter_map(file);
+    let own = ["provenance", "linwright"].map(|place| result[place]["data"].as_array());
+    let own = own.into_iter().flatten().flatten().filter_map(file);
     own.chain(below.into_iter().flat_map(files_read)).collect()
 }
 

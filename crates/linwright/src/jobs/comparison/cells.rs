@@ -18,8 +18,8 @@ use linwright_evaluate::Outcome as Part;
 use linwright_report::{Document, Report};
 use linwright_run::memory::peak_resident_bytes;
 use linwright_run::{DataSource, Fingerprint, Measured, Monitor, RunDirectory, Store, state};
-use linwright_study::{ExamplesOf, PassMacs, PassSpeed, Trial, TrialJudge};
 use linwright_tensor::dtype::DType;
+use linwright_trial::{ExamplesOf, PassMacs, PassSpeed, Trial, TrialJudge};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -39,10 +39,6 @@ pub(in crate::jobs) struct Comparing<'a, T> {
     pub(in crate::jobs) name: String,
     /// What it is fitted to.
     pub(in crate::jobs) fitted_to: &'a Path,
-    /// Hash of what it is scored on.
-    pub(in crate::jobs) scored_sha256: &'a str,
-    /// Notes on the data.
-    pub(in crate::jobs) notes: Vec<String>,
 }
 
 /// Computes all cells, or those of a shard; writes and shows the result, which `of` makes that of
@@ -105,7 +101,7 @@ impl<T: Trial> Comparing<'_, T> {
             for key in ["methods", "keep", "no_controls", "against"] {
                 options.shift_remove(key);
             }
-            let read = [self.trial.calibration_sha256(), self.scored_sha256];
+            let read = [self.trial.calibration_sha256(), self.trial.scored_sha256()];
             options.insert("read".into(), json!(read));
         }
         basis
@@ -180,7 +176,7 @@ impl<T: Trial> Comparing<'_, T> {
         }
         Ok(match comparison.finish() {
             Part::Complete(mut compared) => {
-                compared.notes.clone_from(&self.notes);
+                compared.notes = self.trial.notes().to_vec();
                 Part::Complete(compared)
             }
             part @ Part::Part { .. } => part,

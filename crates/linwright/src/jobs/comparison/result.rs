@@ -6,7 +6,7 @@ use linwright_compare::report::{document, headline, notes, speed_table, table, w
 use linwright_report::number::{bytes, seconds};
 use linwright_report::{Block, Document};
 use linwright_run::{Measured, Provenance};
-use linwright_study::{PassMacs, PassSpeed};
+use linwright_trial::{PassMacs, PassSpeed};
 use serde::{Deserialize, Serialize};
 
 /// A comparison of what replaces the layers of a network.

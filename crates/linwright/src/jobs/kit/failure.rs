@@ -31,8 +31,8 @@ use linwright_report::ReportError;
 use linwright_run::atomic::OutputError;
 use linwright_run::team::TeamError;
 use linwright_run::{JournalError, RunError, StoreError};
-use linwright_study::{ImageStudyError, MoleculeStudyError, StudyError};
 use linwright_train::TrainError;
+use linwright_trial::{ImageTrialError, MoleculeTrialError, TrialError};
 use std::error::Error;
 use std::io;
 
@@ -314,45 +314,45 @@ impl From<TrainError> for Failure {
     }
 }
 
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Self {
+impl From<TrialError> for Failure {
+    fn from(error: TrialError) -> Self {
         match error {
-            StudyError::Compress(error) => error.into(),
-            StudyError::Images(error) => (*error).into(),
-            StudyError::Molecules(error) => (*error).into(),
-            StudyError::Store(error) => error.into(),
+            TrialError::Compress(error) => error.into(),
+            TrialError::Images(error) => (*error).into(),
+            TrialError::Molecules(error) => (*error).into(),
+            TrialError::Store(error) => error.into(),
         }
     }
 }
 
-impl From<MoleculeStudyError> for Failure {
-    fn from(error: MoleculeStudyError) -> Self {
+impl From<MoleculeTrialError> for Failure {
+    fn from(error: MoleculeTrialError) -> Self {
         let message = message_of(&error);
         match error {
-            MoleculeStudyError::Molecule { source, .. } => {
+            MoleculeTrialError::Molecule { source, .. } => {
                 Self::new(Self::from(*source).kind(), message)
             }
-            MoleculeStudyError::Range { .. }
-            | MoleculeStudyError::TooFew { .. }
-            | MoleculeStudyError::Common { .. } => Self::usage(message),
-            MoleculeStudyError::NoForces { .. } | MoleculeStudyError::Untrained { .. } => {
+            MoleculeTrialError::Range { .. }
+            | MoleculeTrialError::TooFew { .. }
+            | MoleculeTrialError::Common { .. } => Self::usage(message),
+            MoleculeTrialError::NoForces { .. } | MoleculeTrialError::Untrained { .. } => {
                 Self::general(message)
             }
         }
     }
 }
 
-impl From<ImageStudyError> for Failure {
-    fn from(error: ImageStudyError) -> Self {
+impl From<ImageTrialError> for Failure {
+    fn from(error: ImageTrialError) -> Self {
         let message = message_of(&error);
         match error {
-            ImageStudyError::Images(error) => error.into(),
-            ImageStudyError::Net(error) => error.into(),
-            ImageStudyError::TooFew { .. }
-            | ImageStudyError::Common { .. }
-            | ImageStudyError::Shape { .. }
-            | ImageStudyError::Output { .. } => Self::usage(message),
-            ImageStudyError::Label { .. } => Self::general(message),
+            ImageTrialError::Images(error) => error.into(),
+            ImageTrialError::Net(error) => error.into(),
+            ImageTrialError::TooFew { .. }
+            | ImageTrialError::Common { .. }
+            | ImageTrialError::Shape { .. }
+            | ImageTrialError::Output { .. } => Self::usage(message),
+            ImageTrialError::Label { .. } => Self::general(message),
         }
     }
 }

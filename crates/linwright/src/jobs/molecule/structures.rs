@@ -4,7 +4,7 @@ use crate::jobs::kit::{Catalogue, Failure, Terms, bounds};
 use linwright_data::Indices;
 use linwright_molecule::Units;
 use linwright_run::shown;
-use linwright_study::MoleculeStudyError;
+use linwright_trial::MoleculeTrialError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ impl Terms for ScoredStructures {
 /// [`Failure`] for units that are not known.
 pub(super) fn parse_units(units: Option<&str>) -> Result<Option<Units>, Failure> {
     let read = units.map(Units::parse).transpose();
-    Ok(read.map_err(|error| MoleculeStudyError::molecule("--units", error))?)
+    Ok(read.map_err(|error| MoleculeTrialError::molecule("--units", error))?)
 }
 
 /// Indices of structures of an option.

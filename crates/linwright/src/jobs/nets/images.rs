@@ -6,7 +6,7 @@ use linwright_data::Indices;
 use linwright_data::images::{ImageFiles, ImageFormat, ImageSource, Images};
 use linwright_nets::open_images;
 use linwright_run::shown;
-use linwright_study::ImageEvaluation;
+use linwright_trial::ImageEvaluation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

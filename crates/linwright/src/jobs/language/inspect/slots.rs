@@ -9,7 +9,7 @@ use linwright_ops::{LinearSlot, Network, Sites, parameter_count};
 use linwright_report::number::grouped;
 use linwright_report::{Block, Document, Report};
 use linwright_run::Monitor;
-use linwright_study::StudiedPotential;
+use linwright_trial::TrialPotential;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -85,8 +85,7 @@ fn of_net(model: &str, session: &mut Session<'_>) -> Result<Slots, Failure> {
 
 fn of_potential(model: &str, session: &mut Session<'_>) -> Result<Slots, Failure> {
     session.step(&format!("loading {model}"));
-    let StudiedPotential { model: opened, network, hash } =
-        StudiedPotential::open(Path::new(model))?;
+    let TrialPotential { model: opened, network, hash } = TrialPotential::open(Path::new(model))?;
     let sites = sites_of(&network);
     Ok(Slots {
         model: model.to_owned(),

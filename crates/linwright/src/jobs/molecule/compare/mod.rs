@@ -12,8 +12,8 @@ use crate::jobs::molecule::structures::{FittedStructures, ScoredStructures, chos
 use linwright_molecule::LabelKeys;
 use linwright_report::ReportKind;
 use linwright_run::Monitor;
-use linwright_study::{
-    MoleculeTrial, StructureCalibration, StructureNames, StructureSource, StudiedPotential,
+use linwright_trial::{
+    MoleculeTrial, StructureCalibration, StructureNames, StructureSource, TrialPotential,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ impl Job for MoleculeCompare {
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         let rows = self.comparison.linear_rows()?;
         session.step(&format!("loading {}", self.potential));
-        let potential = StudiedPotential::open(Path::new(&self.potential))?;
+        let potential = TrialPotential::open(Path::new(&self.potential))?;
         potential.model.checkpoint.notes.iter().for_each(|note| session.note(note));
         session.step("reading the structures");
         let units = parse_units(self.units.as_deref())?;
@@ -110,8 +110,6 @@ impl Job for MoleculeCompare {
             trial: &trial,
             name: session.portable(&self.potential),
             fitted_to: &self.calibration.structures,
-            scored_sha256: trial.scored_sha256(),
-            notes: trial.notes().to_vec(),
         };
         comparison::run(&comparing, PotentialCompared::from, session)
     }

@@ -16,8 +16,8 @@ use linwright_molecule::{MoleculeModel, Structure, StructureBatches};
 use linwright_ops::{Examples, SiteId};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
-use linwright_study::{
-    StructureCalibration, StructureSource, StudiedPotential, calibration_batches, common_note,
+use linwright_trial::{
+    StructureCalibration, StructureSource, TrialPotential, calibration_batches, common_note,
     open_structures, scored_structures, task_result,
 };
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
             .hint("give --calibration FILE.xyz, or --method svd"));
     }
     session.step(&format!("loading {}", job.potential));
-    let potential = StudiedPotential::open(Path::new(&job.potential))?;
+    let potential = TrialPotential::open(Path::new(&job.potential))?;
     potential.model.checkpoint.notes.iter().for_each(|note| session.note(note));
     if plan.sites(&potential.network)?.is_empty() {
         let message = "no linear layer is selected, so the potential would stay as it is";
@@ -89,10 +89,10 @@ struct Data {
 }
 
 impl Data {
-    fn open(job: &MoleculeCompress, potential: &StudiedPotential) -> Result<Self, Failure> {
+    fn open(job: &MoleculeCompress, potential: &TrialPotential) -> Result<Self, Failure> {
         let units = parse_units(job.units.as_deref())?;
         let (mut data, mut fitted) = (Self::none(), Vec::new());
-        let StudiedPotential { model, network, .. } = potential;
+        let TrialPotential { model, network, .. } = potential;
         if let Some(path) = &job.calibration {
             let source = StructureSource { path, examples: None, units, keys: job.labels.keys() };
             let read = open_structures("--calibration", &source, model)?;
@@ -131,7 +131,7 @@ impl Data {
     /// Errors of a network, if there are structures to judge on.
     fn scores(
         &self,
-        potential: &StudiedPotential,
+        potential: &TrialPotential,
         network: &TensorNet,
         session: &mut Session<'_>,
     ) -> Result<Option<TaskResult>, Failure> {
@@ -147,7 +147,7 @@ impl Data {
 /// An edited potential with its errors.
 struct Done<'a> {
     job: &'a MoleculeCompress,
-    potential: &'a StudiedPotential,
+    potential: &'a TrialPotential,
     plan: Plan,
     data: Data,
     edited: Edited<TensorNet>,

@@ -10,7 +10,7 @@ use linwright_data::images::{ImageFiles, ImageSource};
 use linwright_nets::{Net, OpenedNet};
 use linwright_report::ReportKind;
 use linwright_run::Monitor;
-use linwright_study::{ImageCalibration, ImageNames, ImageTrial};
+use linwright_trial::{ImageCalibration, ImageNames, ImageTrial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -76,8 +76,6 @@ impl Job for CompareNet {
             trial: &trial,
             name: session.portable(&self.net),
             fitted_to: &self.calibration.images,
-            scored_sha256: trial.scored_sha256(),
-            notes: trial.notes().to_vec(),
         };
         comparison::run(&comparing, NetCompared::from, session)
     }

@@ -11,9 +11,9 @@ use linwright_run::{Fingerprint, Shard, Silent, Store};
 use linwright_tensor::dtype::DType;
 use tempfile::TempDir;
 
-fn potential() -> StudiedPotential {
+fn potential() -> TrialPotential {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tensornet");
-    StudiedPotential::open(&path.join("a_lightning.ckpt")).unwrap()
+    TrialPotential::open(&path.join("a_lightning.ckpt")).unwrap()
 }
 
 /// Molecules of four atoms whose labels are predictions, forces off by a tenth.
@@ -47,11 +47,11 @@ fn folder(structures: &[Structure]) -> TempDir {
 
 /// Opens a trial on these structures of the file, those to fit to and those that are scored.
 fn open<'a>(
-    potential: &'a StudiedPotential,
+    potential: &'a TrialPotential,
     folder: &TempDir,
     [fitted, scored]: [&str; 2],
     drawn: &'a StructureCalibration,
-) -> Result<MoleculeTrial<'a>, MoleculeStudyError> {
+) -> Result<MoleculeTrial<'a>, MoleculeTrialError> {
     let path = folder.path().join("a.xyz");
     let chosen = [fitted, scored].map(|list| Indices::parse(list).unwrap());
     let [fitted, scored] = chosen.each_ref().map(|examples| StructureSource {
@@ -103,7 +103,7 @@ fn compared(trial: &MoleculeTrial<'_>, store: &Store) -> Compared<PassMacs, Pass
 fn a_seed_draws_structures_and_the_last_are_for_validation() {
     let (potential, folder) = (potential(), folder(&molecules(20)));
     let drawn = StructureCalibration { sample: Some(8), batch: 3, validation: 0.25 };
-    assert_eq!([50, 3, 2, 1].map(|count| drawn.validation_of(count)), [13, 1, 1, 1]);
+    assert_eq!([50, 3, 2, 1].map(|count| for_validation(drawn.validation, count)), [13, 1, 1, 1]);
     let trial = open(&potential, &folder, ["0-11", "12-19"], &drawn).unwrap();
     let [first, again, other] = [0, 0, 1].map(|seed| trial.examples(seed).unwrap());
     assert_eq!((first.training_batches(), first.batches()), (2, 3));
@@ -151,7 +151,7 @@ fn what_does_not_suit_the_potential_is_refused_before_any_work() {
     let refused = |structures: &[Structure], fitted: &str, scored: &str| {
         let (folder, drawn) = (folder(structures), StructureCalibration::default());
         let opened = open(&potential, &folder, [fitted, scored], &drawn);
-        match opened.map_err(StudyError::from).and_then(|trial| trial.examples(0).map(drop)) {
+        match opened.map_err(TrialError::from).and_then(|trial| trial.examples(0).map(drop)) {
             Ok(()) => panic!("{fitted}, {scored} are taken"),
             Err(error) => error.to_string(),
         }

@@ -8,11 +8,11 @@ mod judge;
 mod molecules;
 mod trial;
 
-pub use images::{ImageCalibration, ImageEvaluation, ImageNames, ImageStudyError, ImageTrial};
+pub use images::{ImageCalibration, ImageEvaluation, ImageNames, ImageTrial, ImageTrialError};
 pub use judge::{PassMacs, PassSpeed, TrialJudge};
 pub use molecules::{
-    MoleculeStudyError, MoleculeTrial, StructureCalibration, StructureNames, StructureSource,
-    Structures, StudiedPotential, calibration_batches, common_note, open_structures,
+    MoleculeTrial, MoleculeTrialError, StructureCalibration, StructureNames, StructureSource,
+    Structures, TrialPotential, calibration_batches, common_note, open_structures,
     scored_structures, task_result,
 };
-pub use trial::{ExamplesOf, StudyError, Trial};
+pub use trial::{ExamplesOf, Trial, TrialError};

@@ -5,7 +5,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use crate::trial::{ExamplesOf, StudyError, Trial};
+use crate::trial::{ExamplesOf, Trial, TrialError, for_validation};
 use linwright_compress::CompressError;
 use linwright_data::Indices;
 use linwright_data::images::{ImageShape, Images, Pixels};
@@ -19,7 +19,7 @@ use linwright_tensor::RngKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use data::{ImageCalibration, ImageEvaluation};
-pub use error::ImageStudyError;
+pub use error::ImageTrialError;
 
 /// Name of the task.
 const TASK: &str = "image_classification";
@@ -56,7 +56,7 @@ impl<'a> ImageTrial<'a> {
     /// Reads images to fit to, and others to score on; `hash` is that of the network.
     ///
     /// # Errors
-    /// [`ImageStudyError`] for unusable images, images of another shape than the network's input,
+    /// [`ImageTrialError`] for unusable images, images of another shape than the network's input,
     /// labels without an output, a network with several outputs for each class, and images that
     /// are both fitted to and scored.
     pub fn new(
@@ -65,12 +65,12 @@ impl<'a> ImageTrial<'a> {
         source: &'a ImageCalibration,
         eval: &ImageEvaluation,
         names: ImageNames,
-    ) -> Result<Self, ImageStudyError> {
+    ) -> Result<Self, ImageTrialError> {
         let [of_fits, of_scores] = [names.calibration, names.eval];
         let calibration = open_images(of_fits, &source.source, source.examples.as_ref())?;
         let scored = open_images(of_scores, &eval.source, eval.examples.as_ref())?;
         if calibration.len() < 2 {
-            return Err(ImageStudyError::TooFew { of: of_fits, found: calibration.len() });
+            return Err(ImageTrialError::TooFew { of: of_fits, found: calibration.len() });
         }
         check_suits(of_fits, &calibration, source.examples.as_ref(), network)?;
         check_suits(of_scores, &scored, eval.examples.as_ref(), network)?;
@@ -91,18 +91,6 @@ impl<'a> ImageTrial<'a> {
             calibration: labelled(&calibration)?,
             scored: labelled(&scored)?,
         })
-    }
-
-    /// SHA-256 of the files of the scored images and their labels.
-    #[must_use]
-    pub fn scored_sha256(&self) -> &str {
-        &self.scored_sha256
-    }
-
-    /// Notes on the data for the report.
-    #[must_use]
-    pub fn notes(&self) -> &[String] {
-        &self.notes
     }
 
     /// Scores of the images as the result of a task.
@@ -159,22 +147,22 @@ fn check_suits(
     images: &Images,
     chosen: Option<&Indices>,
     network: &Net,
-) -> Result<(), ImageStudyError> {
+) -> Result<(), ImageTrialError> {
     let (expected, output) = (network.input(), network.output());
     if output.places() != 1 {
-        return Err(ImageStudyError::Output { found: output });
+        return Err(ImageTrialError::Output { found: output });
     }
     let ImageShape { height, width, channels } = images.shape();
     let found = Extent { height, width, channels };
     if found != expected {
-        return Err(ImageStudyError::Shape { of, found, expected });
+        return Err(ImageTrialError::Shape { of, found, expected });
     }
     let classes = output.channels;
     let mut labels = images.labels().into_iter().flatten().enumerate();
     match labels.find(|(_, label)| **label as usize >= classes) {
         Some((place, &label)) => {
             let index = chosen.and_then(|chosen| chosen.iter().nth(place)).unwrap_or(place);
-            Err(ImageStudyError::Label { of, index, label, classes })
+            Err(ImageTrialError::Label { of, index, label, classes })
         }
         None => Ok(()),
     }
@@ -186,12 +174,12 @@ fn check_apart(
     choices: [Option<&Indices>; 2],
     calibration: &Images,
     scored: &Images,
-) -> Result<(), ImageStudyError> {
+) -> Result<(), ImageTrialError> {
     if calibration.sha256() != scored.sha256() {
         return Ok(());
     }
     match Indices::common(choices, calibration.len().max(scored.len())) {
-        Some([first, count]) => Err(ImageStudyError::Common {
+        Some([first, count]) => Err(ImageTrialError::Common {
             calibration: names.calibration,
             eval: names.eval,
             first,
@@ -227,11 +215,19 @@ impl Trial for ImageTrial<'_> {
     }
 
     /// Images in an order drawn with the seed, the last ones for validation.
-    fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
+    fn scored_sha256(&self) -> &str {
+        &self.scored_sha256
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, TrialError> {
         let count = self.calibration.len();
         let mut order: Vec<u32> = (0..count as u32).collect();
         RngKey::new(seed).fold("calibration images").stream().shuffle(&mut order);
-        let training = count - self.source.validation_of(count);
+        let training = count - for_validation(self.source.validation, count);
         let examples = self.calibration.select(&order);
         Ok(Box::new(LabelledBatches::new(examples, self.source.batch, training)))
     }
@@ -240,13 +236,13 @@ impl Trial for ImageTrial<'_> {
         &self,
         network: &Net,
         monitor: &mut dyn Monitor,
-    ) -> Result<Vec<TaskResult>, StudyError> {
+    ) -> Result<Vec<TaskResult>, TrialError> {
         let scores = score_each(network, &self.scored, monitor);
         let scores = scores.and_then(|each| self.result(&each)).map_err(|error| {
             if matches!(error, NetError::Interrupted) {
-                StudyError::from(CompressError::Interrupted)
+                TrialError::from(CompressError::Interrupted)
             } else {
-                ImageStudyError::from(error).into()
+                ImageTrialError::from(error).into()
             }
         })?;
         Ok(vec![scores])

@@ -51,7 +51,7 @@ fn data(folder: &TempDir, fitted: &str, scored: &str) -> (ImageCalibration, Imag
 fn open<'a>(
     net: &'a Net,
     (calibration, eval): &'a (ImageCalibration, ImageEvaluation),
-) -> Result<ImageTrial<'a>, ImageStudyError> {
+) -> Result<ImageTrial<'a>, ImageTrialError> {
     let names = ImageNames { calibration: "--calibration", eval: "--images" };
     ImageTrial::new(net, "weights", calibration, eval, names)
 }
@@ -61,7 +61,10 @@ fn a_seed_draws_the_order_of_images_and_the_last_are_for_validation() {
     let (net, folder) = (net(), folder(|i| (i % 4) as u8));
     let mut data = data(&folder, "0-29", "30-59");
     (data.0.batch, data.0.validation) = (8, 0.2);
-    assert_eq!([100, 3, 2, 1].map(|images| data.0.validation_of(images)), [20, 1, 1, 1]);
+    assert_eq!(
+        [100, 3, 2, 1].map(|images| for_validation(data.0.validation, images)),
+        [20, 1, 1, 1]
+    );
     let trial = open(&net, &data).unwrap();
     let [first, again, other] = [0, 0, 1].map(|seed| trial.examples(seed).unwrap());
     assert_eq!((first.training_batches(), first.batches()), (3, 4));

@@ -5,7 +5,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use crate::trial::{ExamplesOf, StudyError, Trial};
+use crate::trial::{ExamplesOf, Trial, TrialError, for_validation};
 use linwright_compress::CompressError;
 use linwright_data::Indices;
 use linwright_evaluate::{Counts, Metric, Sample, TaskResult};
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub use data::{StructureCalibration, StructureSource};
-pub use error::MoleculeStudyError;
+pub use error::MoleculeTrialError;
 
 /// Name of the task.
 const TASK: &str = "molecules";
@@ -29,7 +29,7 @@ const BATCH: usize = 10;
 
 /// A potential as trials need it: the network in single precision, with what its file says.
 #[derive(Clone, Debug)]
-pub struct StudiedPotential {
+pub struct TrialPotential {
     /// The model as its file has it.
     pub model: MoleculeModel,
     /// Its network in single precision, whose slots are edited.
@@ -38,7 +38,7 @@ pub struct StudiedPotential {
     pub hash: String,
 }
 
-impl StudiedPotential {
+impl TrialPotential {
     /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
     ///
     /// # Errors
@@ -70,14 +70,14 @@ pub struct Structures {
 /// priors of the model add is taken from the labels, so that the network alone is compared.
 ///
 /// # Errors
-/// [`MoleculeStudyError`] for an unusable file, indices without a structure, elements that the
+/// [`MoleculeTrialError`] for an unusable file, indices without a structure, elements that the
 /// model was not trained on, and structures that its priors do not take.
 pub fn open_structures(
     of: &'static str,
     source: &StructureSource<'_>,
     model: &MoleculeModel,
-) -> Result<Structures, MoleculeStudyError> {
-    let wrong = |error| MoleculeStudyError::molecule(of, error);
+) -> Result<Structures, MoleculeTrialError> {
+    let wrong = |error| MoleculeTrialError::molecule(of, error);
     let sha256 = file_sha256(source.path).map_err(wrong)?;
     let mut all = read_xyz(source.path, &source.keys).map_err(wrong)?;
     let in_file = all.len();
@@ -85,7 +85,7 @@ pub fn open_structures(
     if let Some(chosen) = source.examples {
         if chosen.last() >= in_file {
             let (last, structures) = (chosen.last(), in_file);
-            return Err(MoleculeStudyError::Range { of, last, structures });
+            return Err(MoleculeTrialError::Range { of, last, structures });
         }
         places = chosen.iter().collect();
         all = places.iter().map(|place| all[*place].clone()).collect();
@@ -98,7 +98,7 @@ pub fn open_structures(
     for (structure, &index) in all.iter_mut().zip(&places) {
         if let Some(number) = structure.species.iter().find(is_new) {
             let element = shown_species(*number);
-            return Err(MoleculeStudyError::Untrained { of, index, element });
+            return Err(MoleculeTrialError::Untrained { of, index, element });
         }
         let from = structure.settle_units(source.units, own);
         let from = from.map_err(|error| wrong(error.of_structure(index)))?;
@@ -109,14 +109,14 @@ pub fn open_structures(
 }
 
 /// Names the structure of an error by its number in the file.
-fn placed(of: &'static str, places: &[usize]) -> impl FnOnce(MoleculeError) -> MoleculeStudyError {
+fn placed(of: &'static str, places: &[usize]) -> impl FnOnce(MoleculeError) -> MoleculeTrialError {
     move |error| {
         let source = if let MoleculeError::Structure { index, source } = error {
             source.of_structure(places[index])
         } else {
             error
         };
-        MoleculeStudyError::molecule(of, source)
+        MoleculeTrialError::molecule(of, source)
     }
 }
 
@@ -139,19 +139,19 @@ fn without_priors(structure: &mut Structure, model: &MoleculeModel) -> Result<()
 /// Structures with forces, to score networks on; `of` is their name in messages.
 ///
 /// # Errors
-/// [`MoleculeStudyError`] for none at all, for one without forces, and for those that are no
+/// [`MoleculeTrialError`] for none at all, for one without forces, and for those that are no
 /// molecules, such as coincident atoms.
 pub fn scored_structures(
     of: &'static str,
     structures: Structures,
     network: &TensorNet,
-) -> Result<StructureBatches, MoleculeStudyError> {
+) -> Result<StructureBatches, MoleculeTrialError> {
     let Structures { all, places, path, .. } = structures;
     if all.is_empty() {
-        return Err(MoleculeStudyError::TooFew { of, found: 0, least: 1 });
+        return Err(MoleculeTrialError::TooFew { of, found: 0, least: 1 });
     }
     if let Some(bare) = all.iter().position(|one| one.labels.forces.is_none()) {
-        return Err(MoleculeStudyError::NoForces { of, path, index: places[bare] });
+        return Err(MoleculeTrialError::NoForces { of, path, index: places[bare] });
     }
     let count = all.len();
     StructureBatches::new(all, BATCH, count, network.config()).map_err(placed(of, &places))
@@ -161,23 +161,23 @@ pub fn scored_structures(
 /// in messages.
 ///
 /// # Errors
-/// [`MoleculeStudyError`] for fewer than two structures, and those that are no molecules.
+/// [`MoleculeTrialError`] for fewer than two structures, and those that are no molecules.
 pub fn calibration_batches(
     of: &'static str,
     structures: &Structures,
     calibration: &StructureCalibration,
     network: &TensorNet,
     seed: u64,
-) -> Result<StructureBatches, MoleculeStudyError> {
+) -> Result<StructureBatches, MoleculeTrialError> {
     let mut order: Vec<usize> = (0..structures.all.len()).collect();
     RngKey::new(seed).fold("calibration structures").stream().shuffle(&mut order);
     order.truncate(calibration.sample.unwrap_or(order.len()));
     if order.len() < 2 {
-        return Err(MoleculeStudyError::TooFew { of, found: order.len(), least: 2 });
+        return Err(MoleculeTrialError::TooFew { of, found: order.len(), least: 2 });
     }
     let chosen: Vec<Structure> = order.iter().map(|k| structures.all[*k].clone()).collect();
     let places: Vec<usize> = order.iter().map(|k| structures.places[*k]).collect();
-    let training = chosen.len() - calibration.validation_of(chosen.len());
+    let training = chosen.len() - for_validation(calibration.validation, chosen.len());
     StructureBatches::new(chosen, calibration.batch, training, network.config())
         .map_err(placed(of, &places))
 }
@@ -227,7 +227,7 @@ fn samples(each: &[PredictionErrors]) -> Vec<Sample> {
 /// A potential, structures to fit its slots to, and others to score it on.
 #[derive(Debug)]
 pub struct MoleculeTrial<'a> {
-    potential: &'a StudiedPotential,
+    potential: &'a TrialPotential,
     drawn: &'a StructureCalibration,
     names: StructureNames,
     calibration: Structures,
@@ -240,14 +240,14 @@ impl<'a> MoleculeTrial<'a> {
     /// Reads structures to fit to, and others to score on.
     ///
     /// # Errors
-    /// [`MoleculeStudyError`] for unusable structures, scored ones without forces, and structures
+    /// [`MoleculeTrialError`] for unusable structures, scored ones without forces, and structures
     /// of one file that are both fitted to and scored.
     pub fn new(
-        potential: &'a StudiedPotential,
+        potential: &'a TrialPotential,
         [fitted, scored]: [&StructureSource<'_>; 2],
         drawn: &'a StructureCalibration,
         names: StructureNames,
-    ) -> Result<Self, MoleculeStudyError> {
+    ) -> Result<Self, MoleculeTrialError> {
         let choices = [fitted.examples, scored.examples];
         let calibration = open_structures(names.calibration, fitted, &potential.model)?;
         let scored = open_structures(names.eval, scored, &potential.model)?;
@@ -255,7 +255,7 @@ impl<'a> MoleculeTrial<'a> {
             && let Some([first, count]) = Indices::common(choices, scored.in_file)
         {
             let StructureNames { calibration, eval } = names;
-            return Err(MoleculeStudyError::Common { calibration, eval, first, count });
+            return Err(MoleculeTrialError::Common { calibration, eval, first, count });
         }
         let units = potential.model.checkpoint.units;
         let (energy, length) = (units.energy.name(), units.length.name());
@@ -272,18 +272,6 @@ impl<'a> MoleculeTrial<'a> {
             scored_sha256,
             notes: std::iter::once(told).chain(common).collect(),
         })
-    }
-
-    /// SHA-256 of the file of the scored structures.
-    #[must_use]
-    pub fn scored_sha256(&self) -> &str {
-        &self.scored_sha256
-    }
-
-    /// Notes on units and data for the report.
-    #[must_use]
-    pub fn notes(&self) -> &[String] {
-        &self.notes
     }
 }
 
@@ -320,7 +308,15 @@ impl Trial for MoleculeTrial<'_> {
         &self.calibration.sha256
     }
 
-    fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
+    fn scored_sha256(&self) -> &str {
+        &self.scored_sha256
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, TrialError> {
         let (all, network) = (&self.calibration, &self.potential.network);
         Ok(Box::new(calibration_batches(self.names.calibration, all, self.drawn, network, seed)?))
     }
@@ -329,12 +325,12 @@ impl Trial for MoleculeTrial<'_> {
         &self,
         network: &TensorNet,
         monitor: &mut dyn Monitor,
-    ) -> Result<Vec<TaskResult>, StudyError> {
+    ) -> Result<Vec<TaskResult>, TrialError> {
         let errors = self.scored.errors_of_each(network, monitor).map_err(|error| {
             if matches!(error, MoleculeError::Interrupted { .. }) {
-                StudyError::from(CompressError::Interrupted)
+                TrialError::from(CompressError::Interrupted)
             } else {
-                MoleculeStudyError::molecule(self.names.eval, error).into()
+                MoleculeTrialError::molecule(self.names.eval, error).into()
             }
         })?;
         let units = self.potential.model.checkpoint.units;

@@ -31,11 +31,4 @@ impl ImageCalibration {
     pub fn new(source: ImageSource) -> Self {
         Self { source, examples: None, batch: 50, validation: 0.1 }
     }
-
-    /// Images for validation of a number of them: at least one, and at least one is left.
-    #[must_use]
-    pub fn validation_of(&self, images: usize) -> usize {
-        let share = (images as f64 * self.validation).round() as usize;
-        share.clamp(1, images.saturating_sub(1).max(1))
-    }
 }

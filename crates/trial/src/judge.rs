@@ -1,6 +1,6 @@
 //! Trials as judges of comparisons.
 
-use crate::trial::{ExamplesOf, StudyError, Trial};
+use crate::trial::{ExamplesOf, Trial, TrialError};
 use linwright_compare::{Asked, Costs, Judge, JudgeError, Made, SlotMethod, Slots, Speeds};
 use linwright_compress::CompressError;
 use linwright_compress::fit_to::FitTo;
@@ -59,7 +59,7 @@ impl Speeds for PassSpeed {
     }
 }
 
-impl JudgeError for StudyError {
+impl JudgeError for TrialError {
     fn is_final(&self) -> bool {
         Self::is_final(self)
     }
@@ -93,7 +93,7 @@ impl<'a, T: Trial> TrialJudge<'a, T> {
     }
 
     /// Runs all stages on the first batch.
-    fn pass(&self, network: &T::Network, probe: &mut dyn Probe) -> Result<(), StudyError> {
+    fn pass(&self, network: &T::Network, probe: &mut dyn Probe) -> Result<(), TrialError> {
         let wrong = |error| CompressError::Network(Box::new(error));
         let input = self.examples.batch(0);
         let mut state = network.begin(&input).map_err(wrong)?;
@@ -101,7 +101,7 @@ impl<'a, T: Trial> TrialJudge<'a, T> {
         Ok(())
     }
 
-    fn rows(&self, network: &T::Network) -> Result<Rows, StudyError> {
+    fn rows(&self, network: &T::Network) -> Result<Rows, TrialError> {
         let mut rows = Rows::default();
         self.pass(network, &mut rows)?;
         Ok(rows)
@@ -113,7 +113,7 @@ impl<T: Trial> Judge for TrialJudge<'_, T> {
     type Way = SlotMethod;
     type Costs = PassMacs;
     type Speed = PassSpeed;
-    type Error = StudyError;
+    type Error = TrialError;
 
     fn network(&self) -> &T::Network {
         self.trial.network()
@@ -132,7 +132,7 @@ impl<T: Trial> Judge for TrialJudge<'_, T> {
         asked: &Asked<SlotMethod>,
         fit_to: FitTo<'static>,
         monitor: &mut dyn Monitor,
-    ) -> Result<Made<T::Network>, StudyError> {
+    ) -> Result<Made<T::Network>, TrialError> {
         Ok(self.slots.make(asked, fit_to, monitor)?)
     }
 
@@ -140,11 +140,11 @@ impl<T: Trial> Judge for TrialJudge<'_, T> {
         &self,
         network: &T::Network,
         monitor: &mut dyn Monitor,
-    ) -> Result<Vec<TaskResult>, StudyError> {
+    ) -> Result<Vec<TaskResult>, TrialError> {
         self.trial.scores(network, monitor)
     }
 
-    fn macs(&self, network: &T::Network) -> Result<PassMacs, StudyError> {
+    fn macs(&self, network: &T::Network) -> Result<PassMacs, TrialError> {
         let rows = self.rows(network)?;
         let of_slot = |(site, rows): (&SiteId, &u64)| {
             let slot = network.slot(site);
@@ -158,7 +158,7 @@ impl<T: Trial> Judge for TrialJudge<'_, T> {
         &self,
         networks: &[&T::Network],
         monitor: &dyn Monitor,
-    ) -> Result<Vec<PassSpeed>, StudyError> {
+    ) -> Result<Vec<PassSpeed>, TrialError> {
         let examples = self.rows(self.trial.network())?.examples as f64;
         let mut rounds = vec![Vec::with_capacity(ROUNDS); networks.len()];
         for _ in 0..ROUNDS {

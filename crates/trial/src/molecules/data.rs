@@ -33,12 +33,3 @@ impl Default for StructureCalibration {
         Self { sample: None, batch: 10, validation: 0.1 }
     }
 }
-
-impl StructureCalibration {
-    /// Structures for validation of a number of them: at least one, and at least one is left.
-    #[must_use]
-    pub fn validation_of(&self, structures: usize) -> usize {
-        let share = (structures as f64 * self.validation).round() as usize;
-        share.clamp(1, structures.saturating_sub(1).max(1))
-    }
-}

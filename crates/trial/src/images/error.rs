@@ -2,10 +2,10 @@
 
 use linwright_nets::{Extent, LabelledImagesError, NetError};
 
-/// Images that cannot be studied, or a network that does not suit them. Images are counted from
+/// Images that cannot be used, or a network that does not suit them. Images are counted from
 /// zero.
 #[derive(Debug, thiserror::Error)]
-pub enum ImageStudyError {
+pub enum ImageTrialError {
     /// Images that cannot be read.
     #[error(transparent)]
     Images(#[from] LabelledImagesError),

@@ -3,10 +3,10 @@
 use linwright_molecule::MoleculeError;
 use std::path::PathBuf;
 
-/// Structures that cannot be studied, or a potential that does not suit them. Structures are
+/// Structures that cannot be used, or a potential that does not suit them. Structures are
 /// counted from zero.
 #[derive(Debug, thiserror::Error)]
-pub enum MoleculeStudyError {
+pub enum MoleculeTrialError {
     /// An unusable file, structure or potential.
     #[error("{of}: {source}")]
     Molecule {
@@ -76,7 +76,7 @@ pub enum MoleculeStudyError {
     },
 }
 
-impl MoleculeStudyError {
+impl MoleculeTrialError {
     /// The error of an option.
     #[must_use]
     pub fn molecule(of: &'static str, error: MoleculeError) -> Self {
