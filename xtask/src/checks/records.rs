@@ -5,7 +5,8 @@
 //! - `<!-- from: FILE.md, table "TITLE" -->`: the report of a run. Every row of that table must be
 //!   present, columns may be omitted; with `, layers 3` after the title only the dense row and
 //!   those with that many layers; with `, rows 4000` after that only rows whose method begins with
-//!   this size or with none.
+//!   this size or with none. With `, asked 0.9` after the title only rows at this share of the
+//!   parameters, and those at none.
 //! - `<!-- from: FILE.csv -->`: the counts of `linwright rotor convergence`, by features and step.
 //!
 //! `<!-- numbers from: FILE -->` before a paragraph: each number in it must occur in the file,
@@ -20,6 +21,8 @@ use std::collections::BTreeMap;
 
 /// The document whose tables must all name their record.
 const RESULTS: &str = "docs/results.md";
+/// Columns that say which row of a report it is.
+const KEYS: &[&str] = &["Method", "Layers", "layer", "model", "nodes", "method", "asked"];
 /// Start and end of the comment.
 const COMMENT: (&str, &str) = ("<!-- ", " -->");
 
@@ -89,7 +92,7 @@ fn table_differs(
     let (recorded, keys, is_whole) = if file.ends_with(".csv") {
         (convergence(&text), &["features", "step"][..], false)
     } else {
-        (report_table(&text, options)?, &["Method", "Layers", "layer", "model", "nodes"][..], true)
+        (report_table(&text, options)?, KEYS, true)
     };
     let (head, rows) = shown.split_first().ok_or("the table is empty")?;
     let recorded_head = recorded.first().cloned().unwrap_or_default();
@@ -129,11 +132,12 @@ fn table_differs(
     Ok(())
 }
 
-/// The table of a report under the title in the options, unescaped; filtered by number of layers if
-/// the options request it.
+/// The table of a report under the title in the options, unescaped; filtered as they request it.
 fn report_table(text: &str, options: &str) -> Result<Table, String> {
     let form = || {
-        format!("`{options}`: expected table \"TITLE\", also with `, layers N`, and `, rows SIZE`")
+        format!(
+            "`{options}`: expected table \"TITLE\", also with `, layers N` and `, rows SIZE`, or `, asked SHARE`"
+        )
     };
     let rest = options.strip_prefix("table \"").ok_or_else(form)?;
     let (title, rest) = rest.split_once('"').ok_or_else(form)?;
@@ -141,17 +145,19 @@ fn report_table(text: &str, options: &str) -> Result<Table, String> {
         Some((rest, size)) => (rest, Some(size)),
         None => (rest, None),
     };
-    let layers = rest.strip_prefix(", layers ");
+    let chosen = [("Layers", ", layers ", "0"), ("asked", ", asked ", "")];
     let heading = format!("\n## {title}\n");
     let (_, section) = text.split_once(&heading).ok_or_else(|| format!("no table \"{title}\""))?;
     let mut table = markdown::tables(section).into_iter().next().unwrap_or_default();
     table.iter_mut().flatten().for_each(|cell| *cell = cell.replace('\\', ""));
-    let place = table.first().and_then(|head| head.iter().position(|name| name == "Layers"));
-    if let (Some(layers), Some(place)) = (layers, place) {
-        let mut is_head = true;
-        table.retain(|row| {
-            std::mem::take(&mut is_head) || row[place] == layers || row[place] == "0"
-        });
+    for (column, option, of_dense) in chosen {
+        let place = table.first().and_then(|head| head.iter().position(|name| name == column));
+        if let (Some(value), Some(place)) = (rest.strip_prefix(option), place) {
+            let mut is_head = true;
+            table.retain(|row| {
+                std::mem::take(&mut is_head) || row[place] == value || row[place] == of_dense
+            });
+        }
     }
     if let Some(size) = size {
         table.retain(|row| {
@@ -318,6 +324,20 @@ mod tests {
             | --- | --: |\n| dense | – |\n| LR3 | 7,680 (2,048) |\n";
         assert_eq!(said(two), Vec::<String>::new());
         assert_eq!(said(&two.replace("7,680", "7,608")).len(), 1);
+    }
+
+    #[test]
+    fn a_table_may_show_the_rows_of_one_share() {
+        let report = "# A run\n\n## Methods\n\n| method | asked | loss |\n| --- | --- | --- |\n\
+            | dense |  | 1 |\n| svd | 0.9 | 2 |\n| svd | 0.8 | 3 |\n| q8\\_0 |  | 4 |\n";
+        let shown = "| method | loss |\n| --- | --- |\n| dense | 1 |\n| svd | 2 |\n| q8_0 | 4 |\n";
+        let differs = |shown: &str, options: &str| {
+            table_differs(shown, options, &|_: &str| Ok(report.to_owned()))
+        };
+        let one = "run.md, table \"Methods\", asked 0.9";
+        assert_eq!(differs(shown, one), Ok(()));
+        assert!(differs(&shown.replace("| 2 |", "| 3 |"), one).is_err());
+        assert!(differs(shown, "run.md, table \"Methods\"").is_err());
     }
 
     #[test]
